@@ -1,0 +1,46 @@
+"""Rule 1: the path of a scope, as rewinds leave it (DESIGN section 4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from turnlog.store import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event on a path, and the one before it there."""
+
+    event: Event
+    before: Step | None
+
+
+@dataclass
+class Path:
+    """One scope's path: its end after each version, abandoned ones included."""
+
+    _versions: list[int] = field(default_factory=list)
+    _ends: list[Step | None] = field(default_factory=list)
+
+    def add(self, event: Event) -> None:
+        """Go on with an event."""
+        self._note(event.version, Step(event, self._ends[-1] if self._ends else None))
+
+    def rewind(self, version: int, to: int) -> None:
+        """Put the path back to what it was at version `to`, by the rewind of `version`."""
+        place = bisect_right(self._versions, to)
+        self._note(version, self._ends[place - 1] if place else None)
+
+    def events(self) -> list[Event]:
+        """The events on the path, in order."""
+        found = []
+        step = self._ends[-1] if self._ends else None
+        while step is not None:
+            found.append(step.event)
+            step = step.before
+        return found[::-1]
+
+    def _note(self, version: int, end: Step | None) -> None:
+        self._versions.append(version)
+        self._ends.append(end)

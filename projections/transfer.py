@@ -1,0 +1,113 @@
+"""Rule 4: what a transfer does to a view (DESIGN section 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turnlog.store.frames import Context, Mode, TransferFrame
+
+from .pairing import CallKey, pair
+from .view import Hiding, Item
+
+if TYPE_CHECKING:
+    from .fold import State
+
+ROLLING: Mode = "rolling-history"
+REMOVING: Mode = "swap-system-message-in-history-and-remove-transfer-tool-messages"
+DELETING: Mode = "delete-history"
+
+
+def transfer(state: State, version: int, scope: str, frame: TransferFrame, mode: Mode) -> None:
+    """Apply rules 4.1 to 4.5 to the view before the transfer."""
+    call = _call_of(state, scope, frame.tool_call_id)
+    if call is not None:
+        state.transfer_calls.append(call)
+    if frame.message:
+        state.place(version, "destination_message", scope, "assistant", state.active, version, "message")
+    if mode != DELETING and frame.context is not None:
+        _filter(state, version, scope, frame.context)
+    _apply_mode(state, version, scope, mode)
+
+    state.activate(frame.to, scope)
+    known = state.learn(frame.to, version, frame)
+    if known.system is not None and known.system.text:
+        head = mode != ROLLING
+        state.place(version, "prompt", scope, "system", frame.to, known.system.version, "system", head=head)
+    if known.first_message is not None and known.first_message.text:
+        if frame.first_message_mode in (None, "assistant-speaks-first"):
+            source = known.first_message.version
+            state.place(version, "first_message", scope, "assistant", frame.to, source, "first_message")
+
+
+def _filter(state: State, version: int, scope: str, context: Context) -> None:
+    """Rule 4.2: what the context leaves of the scope's messages."""
+    messages = state.view.of(scope, lambda item: not item.is_prompt)
+    hiding = Hiding(f"context:{context.type}", version, transfer=True)
+    match context.type:
+        case "all":
+            kept = messages
+        case "lastNMessages":
+            count = context.max_messages or 0
+            kept = messages[max(0, len(messages) - count) :]
+        case "userAndAssistantMessages":
+            kept = [item for item in messages if _has_said_something(item)]
+            _remove_calls(state, [(item, index) for item in kept for index, _ in item.visible_calls], hiding)
+            for item in kept:
+                item.text_only = True
+        case "previousAssistantMessages":
+            kept = [item for item in messages if item in state.visible_before_active]
+        case "none":
+            kept = []
+    stays = set(kept)
+    _hide(state, [item for item in messages if item not in stays], hiding)
+
+
+def _has_said_something(item: Item) -> bool:
+    said = item.origin == "summary" or item.role in ("user", "assistant")
+    return said and "text" in item.parts
+
+
+def _apply_mode(state: State, version: int, scope: str, mode: Mode) -> None:
+    """Rule 4.3."""
+    hiding = Hiding(f"transfer:{mode}", version, transfer=True)
+    if mode == DELETING:
+        _hide(state, state.view.of(scope), hiding)
+    elif mode != ROLLING:
+        _hide(state, state.view.of(scope, lambda item: item.is_prompt), hiding)
+    if mode == REMOVING:
+        _remove_transfer_calls(state, scope, hiding)
+
+
+def _remove_transfer_calls(state: State, scope: str, hiding: Hiding) -> None:
+    """Remove the calls of this and of every earlier transfer, with the results that answer them."""
+    here = [key for key in state.transfer_calls if key[0].hidden is None and key[1] not in key[0].removed]
+    answers = pair(state.view).answers
+    _remove_calls(state, here, hiding)
+    results = [answers[key] for key in here if key in answers]
+    emptied = [item for item, _ in here if not item.parts and not item.visible_calls]
+    state.view.hide([item for item in [*results, *emptied] if item.scope == scope], hiding)
+
+
+def _call_of(state: State, scope: str, tool_call_id: str | None) -> CallKey | None:
+    """The call of that id nearest before, and visible."""
+    if tool_call_id is None:
+        return None
+    for item in reversed(state.view.of(scope)):
+        for index, call in reversed(item.visible_calls):
+            if call.id == tool_call_id:
+                return item, index
+    return None
+
+
+def _hide(state: State, items: list[Item], hiding: Hiding) -> None:
+    _remove_calls(state, [(item, index) for item in items for index, _ in item.visible_calls], hiding)
+    state.view.hide(items, hiding)
+
+
+def _remove_calls(state: State, keys: list[CallKey], hiding: Hiding) -> None:
+    """Remove calls; those that are still unanswered are remembered for rule 7."""
+    if not keys:
+        return
+    unanswered = set(pair(state.view).unanswered)
+    for item, index in keys:
+        item.removed[index] = Hiding(hiding.rule, hiding.by, transfer=True, unanswered=(item, index) in unanswered)

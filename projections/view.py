@@ -1,0 +1,93 @@
+"""What a fold works on: the items of a view, in order, and what hid those that are gone."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from turnlog.store.frames import Call, Role
+
+Origin = Literal["prompt", "first_message", "message", "response", "destination_message", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hiding:
+    """The rule that hid an item or a call, the version of the event that did, and whether it was a transfer.
+
+    `unanswered`: of a call, that no result had answered it by then.
+    """
+
+    rule: str
+    by: int
+    transfer: bool = False
+    unanswered: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A message that is or was visible.
+
+    `version` is the event that placed it, `source` the event whose `field` is its content: a transfer can place a
+    prompt that an earlier event declared. `place` orders the view.
+    """
+
+    version: int
+    origin: Origin
+    place: tuple[int, int]
+    scope: str
+    role: Role
+    assistant: str | None
+    source: int
+    field: str
+    parts: tuple[str, ...] = ("text",)
+    calls: tuple[Call, ...] = ()
+    tool_call_id: str | None = None
+    covers: tuple[int, int] | None = None
+    text_only: bool = False
+    hidden: Hiding | None = None
+    removed: dict[int, Hiding] = field(default_factory=dict)
+
+    @property
+    def is_prompt(self) -> bool:
+        return self.origin == "prompt"
+
+    @property
+    def is_note(self) -> bool:
+        return self.origin == "message" and self.role == "system"
+
+    @property
+    def is_result(self) -> bool:
+        return self.role == "tool" and self.tool_call_id is not None
+
+    @property
+    def visible_calls(self) -> list[tuple[int, Call]]:
+        """The calls that are still visible, each with its place in the message."""
+        return [(index, call) for index, call in enumerate(self.calls) if index not in self.removed]
+
+
+@dataclass
+class View:
+    """The items of a view: `visible` in order, and every one there ever was on this path by (version, origin)."""
+
+    visible: list[Item] = field(default_factory=list)
+    items: dict[tuple[int, Origin], Item] = field(default_factory=dict)
+
+    def add(self, item: Item) -> None:
+        """Put an item at its place."""
+        self.items[item.version, item.origin] = item
+        if not self.visible or self.visible[-1].place < item.place:
+            self.visible.append(item)
+        else:
+            insort(self.visible, item, key=lambda other: other.place)
+
+    def hide(self, items: Iterable[Item], hiding: Hiding) -> None:
+        """Take items out of the view."""
+        for item in items:
+            item.hidden = hiding
+        self.visible = [item for item in self.visible if item.hidden is None]
+
+    def of(self, scope: str, wanted: Callable[[Item], bool] = lambda _: True) -> list[Item]:
+        """The visible items of one scope."""
+        return [item for item in self.visible if item.scope == scope and wanted(item)]

@@ -1,0 +1,161 @@
+-- The turnlog store. Events are appended, never updated or deleted; the triggers
+-- hold every connection to that. docs/format.md says what each column means.
+
+CREATE TABLE IF NOT EXISTS conversations (
+    key INTEGER PRIMARY KEY,
+    uuid TEXT NOT NULL UNIQUE,
+    name TEXT UNIQUE,
+    parent INTEGER REFERENCES conversations (key),
+    forked_at INTEGER,
+    CHECK ((parent IS NULL) = (forked_at IS NULL))
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS events (
+    position INTEGER PRIMARY KEY CHECK (position > 0),
+    conversation INTEGER NOT NULL REFERENCES conversations (key),
+    version INTEGER NOT NULL CHECK (version > 0),
+    type TEXT NOT NULL,
+    v INTEGER NOT NULL,
+    scope TEXT,
+    id TEXT,
+    recorded_at INTEGER NOT NULL,
+    occurred_at INTEGER,
+    frame TEXT NOT NULL,
+    body TEXT,
+    salt BLOB,
+    body_digest BLOB,
+    digest BLOB NOT NULL,
+    UNIQUE (conversation, version),
+    CHECK ((body IS NULL) = (salt IS NULL) AND (body IS NULL) = (body_digest IS NOT NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events (conversation, id) WHERE id IS NOT NULL;
+
+-- Only the few events that are not plain messages: what finds redactions and described scopes.
+CREATE INDEX IF NOT EXISTS events_by_type ON events (conversation, type, version) WHERE type <> 'message';
+
+-- What the trigger on updates asks for, once per redacted event.
+CREATE INDEX IF NOT EXISTS events_by_target ON events (conversation, json_extract(frame, '$.target'))
+WHERE type = 'redaction';
+
+-- INSERT OR REPLACE deletes without firing delete triggers, so the insert itself is looked at.
+-- (position is -1 here while SQLite has not chosen it yet.)
+CREATE TRIGGER IF NOT EXISTS events_are_appended BEFORE INSERT ON events
+WHEN (NEW.position > 0 AND NEW.position <= (SELECT max(position) FROM events))
+  OR EXISTS (SELECT 1 FROM events WHERE conversation = NEW.conversation AND version >= NEW.version)
+  OR (NEW.id IS NOT NULL
+      AND EXISTS (SELECT 1 FROM events WHERE conversation = NEW.conversation AND id = NEW.id))
+BEGIN
+    SELECT RAISE(ABORT, 'turnlog: events are only appended');
+END;
+
+CREATE TRIGGER IF NOT EXISTS events_are_not_deleted BEFORE DELETE ON events
+BEGIN
+    SELECT RAISE(ABORT, 'turnlog: events are never deleted');
+END;
+
+-- The one door: a redaction event of the same conversation names the version, and nothing
+-- but the body and its salt goes.
+CREATE TRIGGER IF NOT EXISTS events_are_not_updated BEFORE UPDATE ON events
+WHEN NEW.position IS NOT OLD.position
+  OR NEW.conversation IS NOT OLD.conversation
+  OR NEW.version IS NOT OLD.version
+  OR NEW.type IS NOT OLD.type
+  OR NEW.v IS NOT OLD.v
+  OR NEW.scope IS NOT OLD.scope
+  OR NEW.id IS NOT OLD.id
+  OR NEW.recorded_at IS NOT OLD.recorded_at
+  OR NEW.occurred_at IS NOT OLD.occurred_at
+  OR NEW.frame IS NOT OLD.frame
+  OR NEW.digest IS NOT OLD.digest
+  OR NEW.body IS NOT NULL
+  OR OLD.body IS NULL
+  OR length(NEW.body_digest) IS NOT 32
+  OR NOT EXISTS (
+      SELECT 1 FROM events AS redaction
+      WHERE redaction.conversation = OLD.conversation
+        AND redaction.type = 'redaction'
+        AND json_extract(redaction.frame, '$.target') = OLD.version)
+BEGIN
+    SELECT RAISE(ABORT, 'turnlog: events are never updated');
+END;
+
+CREATE TRIGGER IF NOT EXISTS conversations_are_not_deleted BEFORE DELETE ON conversations
+BEGIN
+    SELECT RAISE(ABORT, 'turnlog: conversations are never deleted');
+END;
+
+CREATE TRIGGER IF NOT EXISTS conversations_are_appended BEFORE INSERT ON conversations
+WHEN EXISTS (SELECT 1 FROM conversations WHERE key = NEW.key OR uuid = NEW.uuid OR name = NEW.name)
+BEGIN
+    SELECT RAISE(ABORT, 'turnlog: conversations are only appended');
+END;
+
+CREATE TRIGGER IF NOT EXISTS conversations_change_only_their_name BEFORE UPDATE ON conversations
+WHEN NEW.key IS NOT OLD.key
+  OR NEW.uuid IS NOT OLD.uuid
+  OR NEW.parent IS NOT OLD.parent
+  OR NEW.forked_at IS NOT OLD.forked_at
+  OR EXISTS (SELECT 1 FROM conversations WHERE name = NEW.name AND key <> OLD.key)
+BEGIN
+    SELECT RAISE(ABORT, 'turnlog: only the name of a conversation can change');
+END;
+
+-- What was said, for people: one row a message, response or summary, hidden ones included.
+CREATE VIEW IF NOT EXISTS messages AS
+SELECT
+    coalesce(conversations.name, conversations.uuid) AS conversation,
+    events.version,
+    events.scope,
+    events.type,
+    CASE events.type
+        WHEN 'response' THEN 'assistant'
+        ELSE coalesce(json_extract(events.frame, '$.role'), 'user')
+    END AS role,
+    coalesce(
+        CASE events.type
+            WHEN 'response' THEN json_extract(events.body, '$.response')
+            WHEN 'summary' THEN json_extract(events.body, '$.text')
+            ELSE json_extract(events.body, '$.content')
+        END,
+        CASE WHEN events.body IS NULL THEN '[redacted]' ELSE '' END
+    ) AS content,
+    json_extract(events.body, '$.tool_calls') AS tool_calls,
+    json_extract(events.frame, '$.tool_call_id') AS tool_call_id,
+    json_extract(events.frame, '$.assistant') AS assistant,
+    strftime('%Y-%m-%dT%H:%M:%S', events.recorded_at / 1000000, 'unixepoch')
+        || printf('.%06dZ', events.recorded_at % 1000000) AS recorded_at
+FROM events
+JOIN conversations ON conversations.key = events.conversation
+WHERE events.type IN ('message', 'summary')
+   OR (events.type = 'response' AND json_extract(events.frame, '$.status') = 'completed');
+
+-- Each transfer; from_assistant is what the event says, else the destination of the transfer
+-- before it in its scope, else the first assistant declared there (rewinds are not looked at).
+CREATE VIEW IF NOT EXISTS handoffs AS
+SELECT
+    coalesce(conversations.name, conversations.uuid) AS conversation,
+    events.version,
+    events.scope,
+    coalesce(
+        json_extract(events.frame, '$.from'),
+        (SELECT json_extract(earlier.frame, '$.to') FROM events AS earlier
+         WHERE earlier.conversation = events.conversation AND earlier.type = 'transfer' AND earlier.type <> 'message'
+           AND earlier.version < events.version AND earlier.scope = events.scope
+         ORDER BY earlier.version DESC LIMIT 1),
+        (SELECT json_extract(first.frame, '$.assistant') FROM events AS first
+         WHERE first.conversation = events.conversation AND first.type = 'assistant' AND first.type <> 'message'
+           AND first.version < events.version AND first.scope = events.scope
+         ORDER BY first.version LIMIT 1)
+    ) AS from_assistant,
+    json_extract(events.frame, '$.to') AS to_assistant,
+    coalesce(json_extract(events.frame, '$.mode'), 'rolling-history') AS mode,
+    coalesce(json_extract(events.frame, '$.context.type'), 'all') AS context,
+    json_extract(events.frame, '$.tool_call_id') AS tool_call_id,
+    coalesce(json_extract(events.frame, '$.inferred'), 0) AS inferred,
+    json_extract(events.body, '$.reason') AS reason,
+    strftime('%Y-%m-%dT%H:%M:%S', events.recorded_at / 1000000, 'unixepoch')
+        || printf('.%06dZ', events.recorded_at % 1000000) AS recorded_at
+FROM events
+JOIN conversations ON conversations.key = events.conversation
+WHERE events.type = 'transfer';

@@ -1,0 +1,77 @@
+"""The write side of turnlog: events, the append contract, and the log in SQLite."""
+
+from .append import Receipt
+from .codec import Event
+from .conversation import Conversation
+from .errors import (
+    DuplicateEvent,
+    InvalidEvent,
+    NameTaken,
+    NewerStore,
+    NotFound,
+    RestoreRefused,
+    StoreBusy,
+    StoreReadOnly,
+    StoreUnusable,
+    TurnlogError,
+    VersionConflict,
+)
+from .events import (
+    SCOPES,
+    Assistant,
+    Clear,
+    Describe,
+    Message,
+    NewEvent,
+    Redaction,
+    Request,
+    Response,
+    Rewind,
+    Summary,
+    TokenUsage,
+    ToolCall,
+    Transfer,
+    TransferContext,
+)
+from .expected import ANY, MUST_EXIST, NONE_YET, Expected, ExpectedVersion, Unchanged
+from .log import Listed, Store
+
+__all__ = [
+    "ANY",
+    "MUST_EXIST",
+    "NONE_YET",
+    "SCOPES",
+    "Assistant",
+    "Clear",
+    "Conversation",
+    "Describe",
+    "DuplicateEvent",
+    "Event",
+    "Expected",
+    "ExpectedVersion",
+    "InvalidEvent",
+    "Listed",
+    "Message",
+    "NameTaken",
+    "NewEvent",
+    "NewerStore",
+    "NotFound",
+    "Receipt",
+    "Redaction",
+    "Request",
+    "Response",
+    "RestoreRefused",
+    "Rewind",
+    "Store",
+    "StoreBusy",
+    "StoreReadOnly",
+    "StoreUnusable",
+    "Summary",
+    "TokenUsage",
+    "ToolCall",
+    "Transfer",
+    "TransferContext",
+    "TurnlogError",
+    "Unchanged",
+    "VersionConflict",
+]

@@ -1,0 +1,256 @@
+"""The one write: append a batch of events to a conversation, all or nothing (DESIGN section 3)."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import streams
+from .chain import digest_of_body, digest_of_event, header
+from .codec import Prepared, check_place, prepare, same_body
+from .database import Database
+from .errors import DuplicateEvent, InvalidEvent, VersionConflict
+from .events import SCOPES, NewEvent
+from .expected import Expected, ExpectedVersion, Unchanged
+from .frames import DescribeFrame, ForkFrame, RedactionFrame, ResponseFrame
+from .streams import Head, Stream
+
+INSERT = (
+    "INSERT INTO events (conversation, version, type, v, scope, id, recorded_at, occurred_at, frame, body, salt,"
+    " body_digest, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an append did: the versions `first` to `last`, and the last one's position and digest (hex)."""
+
+    conversation: str
+    first: int
+    last: int
+    position: int
+    digest: str
+
+
+def append(
+    db: Database,
+    conversation: str,
+    events: Sequence[NewEvent | Mapping[str, Any]],
+    expected: ExpectedVersion,
+) -> Receipt:
+    """See `Store.append`."""
+    name = streams.checked_name(conversation)
+    if not events:
+        raise InvalidEvent("events", [], "is an empty batch")
+    batch = [prepare(event, index if len(events) > 1 else None) for index, event in enumerate(events)]
+    _check_ids(batch)
+    with db.transaction():
+        stream = streams.find(db, name)
+        if stream is not None:
+            earlier = _earlier_receipt(db, stream, batch)
+            if earlier is not None:
+                return earlier
+        head = None if stream is None else streams.head(db, stream)
+        _check_expected(db, name, stream, head, expected)
+        if stream is None or head is None:
+            stream = streams.create(db, name)
+            head = streams.head(db, stream)
+        check_batch(db, stream, head, batch)
+        return insert(db, stream, head, batch)
+
+
+def insert(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) -> Receipt:
+    """Write a checked batch after `head`, inside the caller's transaction, and erase what its redactions name."""
+    now = max(time.time_ns() // 1000, head.recorded_at)
+    digest = head.digest
+    salts = os.urandom(16 * len(batch))
+    rows = []
+    for number, event in enumerate(batch):
+        version = head.version + 1 + number
+        salt = salts[16 * number : 16 * number + 16]
+        digest = digest_of_event(
+            digest,
+            header(stream.uuid, version, event.type, event.v, event.scope, event.id, now, event.occurred_at),
+            event.frame_text,
+            digest_of_body(salt, event.body_text),
+        )
+        rows.append(
+            (
+                stream.key,
+                version,
+                event.type,
+                event.v,
+                event.scope,
+                event.id,
+                now,
+                event.occurred_at,
+                event.frame_text,
+                event.body_text,
+                salt,
+                None,
+                digest,
+            )
+        )
+    position = db.insert(INSERT, rows)
+    for event in batch:
+        if isinstance(event.frame, RedactionFrame):
+            erase(db, stream, event.frame.target)
+    return Receipt(stream.uuid, head.version + 1, head.version + len(batch), position, digest.hex())
+
+
+def erase(db: Database, stream: Stream, target: int) -> None:
+    """Reduce an event to its frame, inside the transaction that appended its redaction."""
+    row = db.row(
+        "SELECT salt, body FROM events WHERE conversation = ? AND version = ? AND body IS NOT NULL",
+        (stream.key, target),
+    )
+    if row is not None:
+        db.rows(
+            "UPDATE events SET body = NULL, salt = NULL, body_digest = ? WHERE conversation = ? AND version = ?",
+            (digest_of_body(*row), stream.key, target),
+        )
+
+
+def check_batch(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) -> None:
+    """Refuse what only the log can tell: places, scopes, and what a response or a redaction points at.
+
+    :raises InvalidEvent: names the field and the value.
+    """
+    own = stream.lineage[-1].first
+    described: set[str] | None = None
+    for index, event in enumerate(batch):
+        version = head.version + 1 + index
+        where = index if len(batch) > 1 else None
+        check_place(event, version, where)
+        match event.frame:
+            case ResponseFrame(request=request):
+                _check_request(db, stream, head, batch, request, where)
+            case ForkFrame():
+                raise InvalidEvent("type", "fork", "is appended by a fork alone", where)
+            case RedactionFrame(target=target) if target < own:
+                raise InvalidEvent("target", target, "is owned by the conversation this one was forked from", where)
+        if event.scope is not None and event.scope not in SCOPES:
+            if described is None:
+                described = described_scopes(db, stream)
+            if event.scope not in described | _scopes_in(batch[:index]):
+                raise InvalidEvent("scope", event.scope, "is not listed by a describe event", where)
+
+
+def described_scopes(db: Database, stream: Stream) -> set[str]:
+    """The further scopes that the conversation's `describe` events list."""
+    found: set[str] = set()
+    for segment in stream.lineage:
+        rows = db.rows(
+            "SELECT frame FROM events WHERE conversation = ? AND type = 'describe' AND type <> 'message'"
+            " AND version <= ?",
+            (segment.key, segment.last),
+        )
+        found.update(scope for (frame,) in rows for scope in json.loads(frame).get("scopes", ()))
+    return found
+
+
+def _scopes_in(batch: Sequence[Prepared]) -> set[str]:
+    return {scope for event in batch if isinstance(event.frame, DescribeFrame) for scope in event.frame.scopes or ()}
+
+
+def _check_request(
+    db: Database, stream: Stream, head: Head, batch: Sequence[Prepared], request: int, index: int | None
+) -> None:
+    if request > head.version:
+        found = batch[request - head.version - 1].type
+    else:
+        found = ""
+        for segment in stream.lineage:
+            row = db.row(
+                "SELECT type FROM events WHERE conversation = ? AND version = ? AND version BETWEEN ? AND ?",
+                (segment.key, request, segment.first, segment.last),
+            )
+            found = row[0] if row else found
+    if found != "request":
+        raise InvalidEvent("request", request, f"is a {found}, not a request", index)
+
+
+def _check_ids(batch: Sequence[Prepared]) -> None:
+    seen: set[str] = set()
+    for index, event in enumerate(batch):
+        if event.id in seen:
+            raise InvalidEvent("id", event.id, "is used twice in the batch", index)
+        if event.id is not None:
+            seen.add(event.id)
+
+
+def _earlier_receipt(db: Database, stream: Stream, batch: Sequence[Prepared]) -> Receipt | None:
+    """The receipt of this same batch if it was appended before; None if none of its ids is known.
+
+    :raises DuplicateEvent: only some of its ids are known, or another event has them.
+    """
+    found = {}
+    for index, event in enumerate(batch):
+        if event.id is None:
+            continue
+        for segment in stream.lineage:
+            row = db.row(
+                "SELECT version FROM events WHERE conversation = ? AND id = ? AND version <= ?",
+                (segment.key, event.id, segment.last),
+            )
+            if row is not None:
+                found[event.id] = row[0] - index
+    if not found:
+        return None
+    first = next(iter(found.values()))
+    own = stream.lineage[-1]
+    rows = db.rows(
+        "SELECT type, scope, id, body, digest, position FROM events WHERE conversation = ? AND version BETWEEN ? AND ?"
+        " ORDER BY version",
+        (own.key, max(first, own.first), first + len(batch) - 1),
+    )
+    if len(rows) == len(batch) and all(map(_is_same, batch, rows)):
+        *_, digest, position = rows[-1]
+        return Receipt(stream.uuid, first, first + len(batch) - 1, position, digest.hex())
+    raise DuplicateEvent(stream.label, list(found))
+
+
+def _is_same(event: Prepared, row: tuple[Any, ...]) -> bool:
+    type_, scope, id_, body, *_ = row
+    if event.id != id_ or event.type != type_:
+        return False
+    return body is None or (event.scope == scope and same_body(event.body_text, body))
+
+
+def _check_expected(
+    db: Database, name: str, stream: Stream | None, head: Head | None, expected: ExpectedVersion
+) -> None:
+    version = 0 if head is None else head.version
+    match expected:
+        case Expected.ANY:
+            held = True
+        case Expected.NONE_YET:
+            held = stream is None
+        case Expected.MUST_EXIST:
+            held = stream is not None
+        case Unchanged():
+            broken = None if stream is None else _first_change(db, stream, expected)
+            held, version = broken is None, version if broken is None else broken
+        case int() if not isinstance(expected, bool) and expected >= 0:
+            held = version == expected
+        case _:
+            raise InvalidEvent("expected", expected, "is neither a version nor one of the expectations")
+    if not held:
+        raise VersionConflict(name, expected, version)
+
+
+def _first_change(db: Database, stream: Stream, expected: Unchanged) -> int | None:
+    types = tuple(expected.types)
+    for segment in stream.lineage:
+        row = db.row(
+            "SELECT min(version) FROM events WHERE conversation = ? AND version > ? AND version <= ?"
+            f" AND type IN ({', '.join('?' * len(types))}) AND (scope = ? OR scope IS NULL)",
+            (segment.key, expected.since, segment.last, *types, expected.scope),
+        )
+        if row is not None and row[0] is not None:
+            return int(row[0])
+    return None

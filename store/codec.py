@@ -1,0 +1,281 @@
+"""Between events as people write them and rows: what is refused, what is kept, and how it is read back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from .chain import Header, header, microseconds_of, time_of
+from .errors import InvalidEvent
+from .events import CUSTOM_TYPE, HEADER, TYPES, Custom, Message, NewEvent, Response
+from .frames import Frame, misplaced, read_frame
+
+MAX_DEPTH = 64
+MAX_BYTES = 16 * 1024 * 1024
+GIVEN_BY_STORE = frozenset(
+    (
+        "conversation",
+        "conversation_name",
+        "version",
+        "position",
+        "recorded_at",
+        "frame",
+        "salt",
+        "body_digest",
+        "digest",
+    )
+)
+
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+_WHERE = re.compile(r"(?P<why>.*?)(?: - at `\$(?P<path>.*)`)?\Z", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<field>.*)`\Z")
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """An event that has passed every check that needs no store; its texts are what is stored and hashed."""
+
+    event: NewEvent
+    type: str
+    v: int
+    scope: str | None
+    id: str | None
+    occurred_at: int | None
+    frame: Frame
+    frame_text: str
+    body_text: str
+
+
+class Event(msgspec.Struct, frozen=True, eq=False):
+    """A recorded event. Times are microseconds since 1970 UTC; `body_text` and `salt` are None once redacted.
+
+    `conversation` is the uuid of the conversation that the event was appended to: in a fork's history, its parent's.
+    """
+
+    position: int
+    conversation: str
+    version: int
+    type: str
+    v: int
+    scope: str | None
+    id: str | None
+    recorded_us: int
+    occurred_us: int | None
+    frame_text: str
+    body_text: str | None
+    salt: bytes | None
+    body_digest: bytes | None
+    digest: bytes
+
+    @property
+    def recorded_at(self) -> datetime:
+        """When the store recorded it (UTC)."""
+        return time_of(self.recorded_us)
+
+    @property
+    def occurred_at(self) -> datetime | None:
+        """When it happened, if its writer said so (UTC)."""
+        return None if self.occurred_us is None else time_of(self.occurred_us)
+
+    @property
+    def redacted(self) -> bool:
+        """Whether its content is erased."""
+        return self.body_text is None
+
+    @property
+    def frame(self) -> Frame | None:
+        """The shape of the event; None if this build does not know its type, version or a value in it."""
+        return read_frame(self.type, self.v, self.version, self.scope, self.frame_text)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The event's own fields as they were written; empty once redacted."""
+        try:
+            return msgspec.json.decode(self.body_text or "{}", type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return {}
+
+    @property
+    def header(self) -> Header:
+        """The header as it is hashed and exported."""
+        return header(
+            self.conversation,
+            self.version,
+            self.type,
+            self.v,
+            self.scope,
+            self.id,
+            self.recorded_us,
+            self.occurred_us,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The flat JSON form: the header, then the body or, once redacted, the frame."""
+        flat: dict[str, Any] = msgspec.to_builtins(self.header)
+        if self.redacted:
+            return flat | {"redacted": True, "frame": msgspec.json.decode(self.frame_text)}
+        return flat | self.body
+
+
+def prepare(event: NewEvent | Mapping[str, Any], index: int | None = None) -> Prepared:
+    """Check an event and derive its frame and its texts.
+
+    :raises InvalidEvent: names the field and the value; `index` is the event's place in its batch.
+    """
+    try:
+        return _prepare(event)
+    except InvalidEvent as error:
+        raise InvalidEvent(error.field, error.value, error.why, index) from None
+
+
+def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
+    if isinstance(event, NewEvent):
+        try:
+            fields: dict[str, Any] = msgspec.to_builtins(event)
+        except TypeError as error:
+            raise InvalidEvent("event", type(event).__name__, f"is not JSON: {error}") from None
+        except RecursionError:
+            raise InvalidEvent("event", type(event).__name__, f"is nested deeper than {MAX_DEPTH}") from None
+    elif isinstance(event, Mapping):
+        fields = dict(event)
+        if isinstance(fields.get("occurred_at"), datetime):
+            fields["occurred_at"] = msgspec.to_builtins(fields["occurred_at"])
+    else:
+        raise InvalidEvent("event", event, "is neither an object nor an event")
+    _check_json(fields, "", 1)
+    type_ = fields.get("type")
+    cls = _class_of(type_)
+    for name in GIVEN_BY_STORE & fields.keys():
+        raise InvalidEvent(name, fields[name], "is given by the store, not by the writer")
+    v = fields.get("v", 1)
+    if v != 1 or v is True:
+        raise InvalidEvent("v", v, f"is not a version of {type_} that this build writes (1)")
+    new = _convert(fields, cls)
+    if isinstance(new, Message | Response):
+        _check_parts(new)
+    frame = new.frame()
+    scope = cls.default_scope if new.scope is None else new.scope
+    body_text = _encode({key: value for key, value in fields.items() if key not in HEADER}).decode()
+    if len(body_text) * 4 > MAX_BYTES and len(body_text.encode()) > MAX_BYTES:
+        raise InvalidEvent("event", type_, f"has {len(body_text.encode())} bytes, more than {MAX_BYTES}")
+    return Prepared(
+        event=new,
+        type=str(type_),
+        v=1,
+        scope=scope,
+        id=new.id,
+        occurred_at=None if new.occurred_at is None else microseconds_of(new.occurred_at),
+        frame=frame,
+        frame_text=_encode(frame).decode(),
+        body_text=body_text,
+    )
+
+
+def check_place(event: Prepared, version: int, index: int | None = None) -> None:
+    """Refuse an event that may not stand at `version` or in its scope.
+
+    :raises InvalidEvent: names the field and the value.
+    """
+    found = misplaced(event.frame, version, event.scope)
+    if found is not None:
+        raise InvalidEvent(*found, index)
+
+
+def same_body(one: str, other: str) -> bool:
+    """Whether two bodies are the same JSON, whatever the order of their keys."""
+    return one == other or _encode_sorted(msgspec.json.decode(one)) == _encode_sorted(msgspec.json.decode(other))
+
+
+def _class_of(type_: object) -> type[NewEvent]:
+    if isinstance(type_, str):
+        if type_ in TYPES:
+            return TYPES[type_]
+        if CUSTOM_TYPE.match(type_):
+            return Custom
+    known = ", ".join(TYPES)
+    raise InvalidEvent("type", type_, f"is not one of {known}, nor a type of one's own (x:…)")
+
+
+def _convert(fields: dict[str, Any], cls: type[NewEvent]) -> NewEvent:
+    if cls is Custom:
+        fields = {key: value for key, value in fields.items() if key != "type"}
+    try:
+        return msgspec.convert(fields, cls)
+    except msgspec.ValidationError as error:
+        field, value, why = _explain(str(error), fields)
+        raise InvalidEvent(field, value, why) from None
+
+
+def _explain(message: str, fields: dict[str, Any]) -> tuple[str, object, str]:
+    """The field, its value and the reason, from msgspec's message: `Expected …, got … - at `$.path``."""
+    parsed = _WHERE.match(message)
+    assert parsed is not None
+    why, path = parsed["why"], parsed["path"] or ""
+    value: Any = fields
+    for step in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):
+        try:
+            value = value[step[0]] if step[0] else value[int(step[1])]
+        except (KeyError, IndexError, TypeError):
+            value = None
+    missing = _MISSING.match(why)
+    if missing is not None:
+        path, value, why = f"{path}.{missing['field']}", None, "is missing"
+    elif "matching regex" in why and path == ".scope":
+        why = "is not a scope: lower case letters, digits and underscores, at most 64"
+    elif "matching regex" in why:
+        why = "has a control character"
+    elif "Invalid enum value" in why:
+        why = "is not a value that this build knows"
+    else:
+        why = f"is refused: {why[0].lower()}{why[1:]}"
+    return path.removeprefix("."), value, why
+
+
+def _check_parts(event: Message | Response) -> None:
+    field, content = ("content", event.content) if isinstance(event, Message) else ("response", event.response)
+    if not isinstance(content, list):
+        return
+    for number, part in enumerate(content):
+        if not isinstance(part.get("type"), str) or not part["type"]:
+            raise InvalidEvent(f"{field}[{number}].type", part.get("type"), "is not the name of a kind of part")
+        if part["type"] == "text" and not isinstance(part.get("text"), str):
+            raise InvalidEvent(f"{field}[{number}].text", part.get("text"), "is not text")
+
+
+def _check_json(value: Any, path: str, depth: int) -> None:
+    if isinstance(value, str):
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise InvalidEvent(path, value, "is not valid Unicode") from None
+    elif isinstance(value, Mapping):
+        _check_depth(path, depth)
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise InvalidEvent(path or "event", key, "is not text, as a key must be")
+            if not key.isascii():
+                _check_json(key, f"{path}.{ascii(key)[1:-1]}".removeprefix("."), depth)
+            _check_json(inner, f"{path}.{key}" if path else key, depth + 1)
+    elif isinstance(value, list | tuple):
+        _check_depth(path, depth)
+        for number, inner in enumerate(value):
+            _check_json(inner, f"{path}[{number}]", depth + 1)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidEvent(path, value, "is not a finite number")
+    elif isinstance(value, int):
+        if value.bit_length() > 4096:
+            raise InvalidEvent(path, f"{value:#x}", "has more than 4096 bits")
+    elif value is not None:
+        raise InvalidEvent(path, type(value).__name__, "is not JSON")
+
+
+def _check_depth(path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise InvalidEvent(path.split(".")[0].split("[")[0], "…", f"is nested deeper than {MAX_DEPTH}")

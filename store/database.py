@@ -1,0 +1,171 @@
+"""One SQLite connection, shared by the threads of a process: opening, migrations, transactions, retries."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import sqlite_utils
+
+from . import migrations
+from .errors import NewerStore, StoreBusy, StoreReadOnly, StoreUnusable
+
+Durability = Literal["full", "normal"]
+T = TypeVar("T")
+
+_OLDEST_SQLITE = (3, 38, 0)
+# SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
+_PAUSE = 0.004
+
+
+class Database:
+    """A connection to the store at `path`; `timeout` is how many seconds to wait for another process's lock.
+
+    :raises StoreUnusable: the file cannot be opened, or is not a turnlog store.
+    :raises NewerStore: it was written by a newer turnlog.
+    """
+
+    def __init__(self, path: str | Path, durability: Durability, read_only: bool, timeout: float) -> None:
+        if durability not in ("full", "normal"):
+            raise ValueError(f"durability: {durability!r} is neither 'full' nor 'normal'")
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            raise StoreUnusable(str(path), f"needs SQLite 3.38 or newer, this is {sqlite3.sqlite_version}")
+        self.path = str(path)
+        self.read_only = read_only
+        self._timeout = timeout
+        self._lock = threading.RLock()
+        self._connection = self._connect()
+        try:
+            self.tables = sqlite_utils.Database(self._connection, execute_plugins=False)
+            self._open(durability)
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise StoreUnusable(self.path, f"cannot be opened: {error}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; closing twice is nothing."""
+        with self._lock:
+            self._connection.close()
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        with self._lock:
+            return self._retried(lambda: self._connection.execute(sql, parameters).fetchall())
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a query."""
+        with self._lock:
+            row: tuple[Any, ...] | None = self._retried(lambda: self._connection.execute(sql, parameters).fetchone())
+            return row
+
+    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Insert rows inside the caller's transaction; the last one's rowid."""
+        self._connection.executemany(sql, rows)
+        return int(self._connection.execute("SELECT last_insert_rowid()").fetchone()[0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A write transaction, all or nothing, begun IMMEDIATE.
+
+        :raises StoreBusy: the lock was not had in time.
+        :raises StoreReadOnly: the store was opened read-only.
+        """
+        if self.read_only:
+            raise StoreReadOnly(self.path)
+        with self._lock:
+            self._retried(lambda: self._connection.execute("BEGIN IMMEDIATE"))
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """Copy the live store to a new file; `progress` hears pages left and pages in all.
+
+        :raises StoreUnusable: the target exists or cannot be written.
+        """
+        if Path(target).exists():
+            raise StoreUnusable(str(target), "exists already; a backup goes to a new file")
+        source = self._connection if self.path == ":memory:" else self._connect()
+        try:
+            copy = sqlite3.connect(target)
+            try:
+                # The open read transaction keeps writers from making the backup start again.
+                self._retried(lambda: source.execute("BEGIN"))
+                self._retried(lambda: source.execute("SELECT count(*) FROM sqlite_schema").fetchone())
+                source.backup(copy, pages=1024, progress=progress and (lambda _, left, total: progress(left, total)))
+                source.execute("COMMIT")
+            finally:
+                copy.close()
+        except sqlite3.Error as error:
+            Path(target).unlink(missing_ok=True)
+            raise StoreUnusable(str(target), f"cannot be written: {error}") from None
+        except BaseException:
+            Path(target).unlink(missing_ok=True)
+            raise
+        finally:
+            if source is not self._connection:
+                source.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        existing = Path(self.path)
+        memory = self.path == ":memory:"
+        if existing.is_dir() or (self.read_only and not memory and not existing.exists()):
+            raise StoreUnusable(self.path, "is a directory" if existing.is_dir() else "does not exist")
+        try:
+            if self.read_only:
+                uri = existing.resolve().as_uri() + "?mode=ro"
+                connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+            else:
+                connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise StoreUnusable(self.path, f"cannot be opened: {error}") from None
+        return connection
+
+    def _open(self, durability: Durability) -> None:
+        self._retried(self._look)
+        if self.read_only:
+            return
+        self._retried(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
+        self._connection.execute(f"PRAGMA synchronous = {durability.upper()}")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        if migrations.MIGRATIONS.pending(self.tables):
+            with self.transaction():
+                # Looked at again under the lock: another process may have got here first.
+                migrations.MIGRATIONS.apply(self.tables)
+
+    def _look(self) -> None:
+        """Refuse a file that is not ours, before anything is written to it."""
+        newer = migrations.unknown(self.tables)
+        if newer:
+            raise NewerStore(self.path, newer)
+        ours = bool(migrations.MIGRATIONS.applied(self.tables))
+        if not ours and (self.read_only or self.tables.table_names()):
+            raise StoreUnusable(self.path, "is not a turnlog store")
+
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        """What `attempt` returns, tried again after random pauses while another process has the lock."""
+        deadline: float | None = None
+        while True:
+            try:
+                return attempt()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                now = time.monotonic()
+                deadline = now + self._timeout if deadline is None else deadline
+                if now >= deadline:
+                    raise StoreBusy(self.path, self._timeout) from None
+                time.sleep(random.uniform(0, _PAUSE))

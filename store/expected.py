@@ -1,0 +1,38 @@
+"""What an append may expect of its conversation (DESIGN section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+
+class Expected(Enum):
+    """`ANY` state; `NONE_YET`: the conversation does not exist; `MUST_EXIST`."""
+
+    ANY = "any version"
+    NONE_YET = "no conversation yet"
+    MUST_EXIST = "an existing conversation"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """No event of these `types` in this `scope`, or in all scopes at once, after version `since`."""
+
+    since: int
+    types: Collection[str]
+    scope: str = "chat"
+
+    def __str__(self) -> str:
+        return f"no {', '.join(sorted(self.types))} in {self.scope} after version {self.since}"
+
+
+ANY = Expected.ANY
+NONE_YET = Expected.NONE_YET
+MUST_EXIST = Expected.MUST_EXIST
+
+ExpectedVersion: TypeAlias = Expected | Unchanged | int

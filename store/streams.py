@@ -1,0 +1,149 @@
+"""Conversations as streams: their identity, their name, and what a fork shares with its parent."""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from .chain import genesis
+from .database import Database
+from .errors import InvalidEvent, NameTaken, NotFound
+from .events import Name
+
+
+OPEN = 2**62
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A conversation. `key` is its number in the store's tables, `lineage` what it reads, oldest first."""
+
+    key: int
+    uuid: str
+    name: str | None
+    lineage: tuple[Segment, ...]
+
+    @property
+    def label(self) -> str:
+        """Its name or, without one, its uuid."""
+        return self.name or self.uuid
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The versions `first` to `last` that the conversation `key` owns; `last` is OPEN where it goes on."""
+
+    key: int
+    uuid: str
+    first: int
+    last: int
+
+    def within(self, first: int, last: int) -> Segment:
+        """What of it lies in a range of versions; `first` is above `last` if nothing does."""
+        return Segment(self.key, self.uuid, max(first, self.first), min(last, self.last))
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last event of a conversation: version 0 before the first."""
+
+    version: int
+    digest: bytes
+    recorded_at: int
+
+
+def checked_name(name: object) -> str:
+    """A conversation's name in NFC.
+
+    :raises InvalidEvent: it is empty, longer than 200 characters, or has control characters.
+    """
+    if not isinstance(name, str):
+        raise InvalidEvent("conversation", name, "is not text")
+    try:
+        name.encode()
+        return msgspec.convert(unicodedata.normalize("NFC", name), Name)
+    except UnicodeEncodeError:
+        raise InvalidEvent("conversation", name, "is not valid Unicode") from None
+    except msgspec.ValidationError:
+        raise InvalidEvent("conversation", name, "is not 1 to 200 characters without control characters") from None
+
+
+def find(db: Database, conversation: str) -> Stream | None:
+    """The conversation of this name or uuid."""
+    name = checked_name(conversation)
+    row = db.row("SELECT key, uuid, name, parent, forked_at FROM conversations WHERE name = ?", (name,)) or db.row(
+        "SELECT key, uuid, name, parent, forked_at FROM conversations WHERE uuid = ?", (name,)
+    )
+    return None if row is None else _stream(db, row)
+
+
+def get(db: Database, conversation: str) -> Stream:
+    """The conversation of this name or uuid.
+
+    :raises NotFound: there is none.
+    """
+    stream = find(db, conversation)
+    if stream is None:
+        raise NotFound("conversation", conversation)
+    return stream
+
+
+def create(
+    db: Database, name: str | None, identity: str | None = None, fork_of: tuple[Stream, int] | None = None
+) -> Stream:
+    """A new conversation, inside the caller's transaction; a fork of another at a version.
+
+    :raises NameTaken: another conversation has the name, or has it as its uuid.
+    """
+    if name is not None and find(db, name) is not None:
+        raise NameTaken(name)
+    identity = identity or str(uuid.uuid4())
+    parent, at = (None, None) if fork_of is None else (fork_of[0].key, fork_of[1])
+    db.rows(
+        "INSERT INTO conversations (uuid, name, parent, forked_at) VALUES (?, ?, ?, ?)", (identity, name, parent, at)
+    )
+    return get(db, identity)
+
+
+def rename(db: Database, conversation: str, name: str | None) -> Stream:
+    """Give a conversation another name, or none, inside the caller's transaction.
+
+    :raises NotFound: there is no such conversation.
+    :raises NameTaken: another conversation has the name, or has it as its uuid.
+    """
+    stream = get(db, conversation)
+    name = None if name is None else checked_name(name)
+    other = None if name is None else find(db, name)
+    if other is not None and other.key != stream.key:
+        raise NameTaken(str(name))
+    db.rows("UPDATE conversations SET name = ? WHERE key = ?", (name, stream.key))
+    return get(db, stream.uuid)
+
+
+def head(db: Database, stream: Stream) -> Head:
+    """The last event's version, digest and time; of a conversation without events, what the first one follows."""
+    for segment in reversed(stream.lineage):
+        row = db.row(
+            "SELECT version, digest, recorded_at FROM events WHERE conversation = ? AND version <= ?"
+            " ORDER BY version DESC LIMIT 1",
+            (segment.key, segment.last),
+        )
+        if row is not None:
+            return Head(*row)
+    return Head(0, genesis(stream.uuid), 0)
+
+
+def _stream(db: Database, row: tuple[Any, ...]) -> Stream:
+    key, identity, name, parent, forked_at = row
+    lineage: tuple[Segment, ...] = ()
+    if parent is not None:
+        above = db.row("SELECT key, uuid, name, parent, forked_at FROM conversations WHERE key = ?", (parent,))
+        assert above is not None
+        lineage = tuple(
+            segment.within(1, forked_at) for segment in _stream(db, above).lineage if segment.first <= forked_at
+        )
+    return Stream(key, identity, name, (*lineage, Segment(key, identity, (forked_at or 0) + 1, OPEN)))
