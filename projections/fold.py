@@ -77,13 +77,13 @@ class State:
         role: Role,
         assistant: str | None,
         source: int,
-        field: str,
+        body_field: str,
         head: bool = False,
     ) -> None:
         """Add a text at the end, where its event stands, or at the head before everything."""
         part = {"destination_message": 0, "prompt": 1, "first_message": 2}.get(origin, 0)
         place = (0, -version) if head else (version, part)
-        self.view.add(Item(version, origin, place, scope, role, assistant, source, field))
+        self.view.add(Item(version, origin, place, scope, role, assistant, source, body_field))
 
     def learn(self, assistant: str, version: int, frame: AssistantFrame | TransferFrame) -> Known:
         """Take in what an event says of an assistant (rule 3)."""
@@ -170,6 +170,7 @@ class State:
             "text",
             ("text",) if frame.text else (),
             covers=(first, last),
+            summary_of=frame.summary_of,
         )
         self.view.hide(covered, Hiding("summary", version))
         self.view.add(item)

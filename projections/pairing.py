@@ -26,24 +26,23 @@ def pair(view: View) -> Pairing:
     waiting: dict[str, list[CallKey]] = {}
     answered: set[str] = set()
     for item in _with_removed_calls(view):
+        if item.hidden is None and item.role == "tool" and item.tool_call_id is not None:
+            key = _nearest(waiting.get(item.tool_call_id, []), item)
+            if key is None:
+                rule = "duplicate-result" if item.tool_call_id in answered else "orphan-result"
+                pairing.hidden[item] = Hiding(rule, item.version)
+                continue
+            waiting[item.tool_call_id].remove(key)
+            answered.add(item.tool_call_id)
+            removal = key[0].removed.get(key[1])
+            if removal is not None:
+                pairing.hidden[item] = removal
+                continue
+            pairing.answers[key] = item
         for index, call in enumerate(item.calls):
             removal = item.removed.get(index)
             if removal is None or removal.unanswered:
                 waiting.setdefault(call.id, []).append((item, index))
-        if item.hidden is not None or item.tool_call_id is None or not item.is_result:
-            continue
-        key = _nearest(waiting.get(item.tool_call_id, []), item)
-        if key is None:
-            rule = "duplicate-result" if item.tool_call_id in answered else "orphan-result"
-            pairing.hidden[item] = Hiding(rule, item.version)
-            continue
-        waiting[item.tool_call_id].remove(key)
-        answered.add(item.tool_call_id)
-        removal = key[0].removed.get(key[1])
-        if removal is None:
-            pairing.answers[key] = item
-        else:
-            pairing.hidden[item] = removal
     left = {key for keys in waiting.values() for key in keys}
     pairing.unanswered = [
         (item, index) for item in view.visible for index, _ in item.visible_calls if (item, index) in left

@@ -33,10 +33,10 @@ def transfer(state: State, version: int, scope: str, frame: TransferFrame, mode:
     if known.system is not None and known.system.text:
         head = mode != ROLLING
         state.place(version, "prompt", scope, "system", frame.to, known.system.version, "system", head=head)
-    if known.first_message is not None and known.first_message.text:
-        if frame.first_message_mode in (None, "assistant-speaks-first"):
-            source = known.first_message.version
-            state.place(version, "first_message", scope, "assistant", frame.to, source, "first_message")
+    speaks = frame.first_message_mode in (None, "assistant-speaks-first")
+    if speaks and known.first_message is not None and known.first_message.text:
+        source = known.first_message.version
+        state.place(version, "first_message", scope, "assistant", frame.to, source, "first_message")
 
 
 def _filter(state: State, version: int, scope: str, context: Context) -> None:

@@ -29,7 +29,7 @@ class Hiding:
 class Item:
     """A message that is or was visible.
 
-    `version` is the event that placed it, `source` the event whose `field` is its content: a transfer can place a
+    `version` is the event that placed it, `source` the event whose `body_field` is its content: a transfer can place a
     prompt that an earlier event declared. `place` orders the view.
     """
 
@@ -40,11 +40,12 @@ class Item:
     role: Role
     assistant: str | None
     source: int
-    field: str
+    body_field: str
     parts: tuple[str, ...] = ("text",)
     calls: tuple[Call, ...] = ()
     tool_call_id: str | None = None
     covers: tuple[int, int] | None = None
+    summary_of: int | None = None
     text_only: bool = False
     hidden: Hiding | None = None
     removed: dict[int, Hiding] = field(default_factory=dict)
@@ -56,10 +57,6 @@ class Item:
     @property
     def is_note(self) -> bool:
         return self.origin == "message" and self.role == "system"
-
-    @property
-    def is_result(self) -> bool:
-        return self.role == "tool" and self.tool_call_id is not None
 
     @property
     def visible_calls(self) -> list[tuple[int, Call]]:

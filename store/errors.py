@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class TurnlogError(Exception):
     """Anything turnlog refuses or cannot do."""

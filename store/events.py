@@ -309,7 +309,7 @@ class Redaction(NewEvent, kw_only=True, tag="redaction"):
     default_scope: ClassVar[str | None] = None
 
     def frame(self) -> RedactionFrame:
-        return RedactionFrame(target=self.target)
+        return RedactionFrame(target=self.target, replacement=_said(self.replacement))
 
 
 class Custom(NewEvent, kw_only=True):

@@ -125,6 +125,7 @@ class ForkFrame(Frame, frozen=True, kw_only=True):
 
 class RedactionFrame(Frame, frozen=True, kw_only=True):
     target: int
+    replacement: bool | None = None
 
 
 _READ: dict[tuple[str, int], msgspec.json.Decoder[Frame]] = {

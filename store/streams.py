@@ -14,7 +14,6 @@ from .database import Database
 from .errors import InvalidEvent, NameTaken, NotFound
 from .events import Name
 
-
 OPEN = 2**62
 
 

@@ -12,8 +12,8 @@ Check = Callable[[Any], bool]
 
 ROLLING, SWAP, DELETE = "rolling-history", "swap-system-message-in-history", "delete-history"
 REMOVE = "swap-system-message-in-history-and-remove-transfer-tool-messages"
-SPEAKS, WAITS = "assistant-speaks-first", "assistant-waits-for-user"
-GENERATES = "assistant-speaks-first-with-model-generated-message"
+SPEAKS = "assistant-speaks-first"
+SPEAKING = (SPEAKS, "assistant-speaks-first-with-model-generated-message", "assistant-waits-for-user")
 CONTEXTS = ("all", "lastNMessages", "userAndAssistantMessages", "previousAssistantMessages", "none")
 SHARED = "shared_memory"
 SCOPELESS = ("describe", "fork", "redaction")
@@ -38,7 +38,8 @@ def view(
     paths = {name: path(log, name) for name in scopes}
     on_path = [event for event in log if any(event in now for now, _ in paths.values())]
     fold = Fold(scope, on_path, mode, modes or {})
-    problems = [{"rule": "summary-covers-nothing-visible", "version": version} for version in fold.idle_summaries]
+    idle = [item for item in fold.items if item.hidden and item.hidden[0] == "summary-covers-nothing-visible"]
+    problems = [{"rule": "summary-covers-nothing-visible", "version": item.version} for item in idle]
 
     # Rule 7.
     answers, unasked, unanswered = pair(fold.items)
@@ -53,13 +54,13 @@ def view(
     counted = visible if last is None else visible[max(len(visible) - last, 0) :]
 
     # What is hidden or wrong.
-    hidden = [told(item, item.hidden) for item in fold.items if item.hidden is not None]
+    hidden = [item.told(item.hidden) for item in fold.items if item.hidden is not None]
     for item in visible:
-        hidden += [told(item, call.removed) | {"call": call.id} for call in item.calls if call.removed is not None]
+        hidden += [item.told(call.removed) | {"call": call.id} for call in item.calls if call.removed is not None]
     for name, (_, abandoned) in paths.items():
         for led, by in abandoned:
             made = [item for item in Fold(name, led, mode, modes or {}).items if item.version == led[-1].version]
-            hidden += [told(item, ("rewind", by)) for item in made]
+            hidden += [item.told(("rewind", by)) for item in made]
     unknown = [event for event in log if not event.known and event.scope in (*scopes, None)]
     problems += [{"rule": "unknown-event", "version": event.version} for event in unknown]
 
@@ -74,13 +75,11 @@ def view(
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """An event of section 2, and whether this reader knows its type and its values."""
-
     version: int
     type: str
     scope: str | None  # None: all scopes, or none
     body: Json  # without what is None: that is absent
-    known: bool
+    known: bool  # type and values are of section 2
 
 
 def read(raw: Json, place: int) -> Event:
@@ -108,7 +107,7 @@ def is_known(kind: str, scope: str | None, version: int, body: Json) -> bool:
             return bool(body["to"] < version)
         case "redaction":
             return bool(body["target"] < version)
-    return kind in FIELDS
+    return kind in FIELDS or kind in BARE
 
 
 def text(value: Any) -> bool:
@@ -123,13 +122,8 @@ def among(*values: str) -> Check:
     return lambda value: isinstance(value, str) and value in values
 
 
-def dicts(*texts: str) -> Check:
-    """A list of dicts that each have these texts."""
-
-    def fits(value: Any) -> bool:
-        return isinstance(value, dict) and all(text(value.get(name)) for name in texts)
-
-    return lambda value: isinstance(value, list) and all(fits(each) for each in value)
+def dicts(value: Any, *texts: str) -> bool:
+    return isinstance(value, list) and all(isinstance(d, dict) and all(text(d.get(t)) for t in texts) for d in value)
 
 
 def context(value: Any) -> bool:
@@ -138,20 +132,18 @@ def context(value: Any) -> bool:
 
 
 def spoken(value: Any) -> bool:
-    return text(value) or dicts("type")(value)
+    return text(value) or dicts(value, "type")
 
 
 HEADER: dict[str, Check] = {"scope?": text, "v?": lambda value: whole(1)(value) and value == 1}
-PROMPTS: dict[str, Check] = {"system?": text, "tools?": dicts(), "first_message?": text}
-MODES: dict[str, Check] = {
-    "mode?": among(ROLLING, SWAP, REMOVE, DELETE),
-    "first_message_mode?": among(SPEAKS, GENERATES, WAITS),
-}
-CALLS: dict[str, Check] = {"tool_calls?": dicts("id", "name", "arguments")}
+PROMPTS: dict[str, Check] = {"system?": text, "tools?": dicts, "first_message?": text}
+MODES: dict[str, Check] = {"mode?": among(ROLLING, SWAP, REMOVE, DELETE), "first_message_mode?": among(*SPEAKING)}
+CALLS: dict[str, Check] = {"tool_calls?": lambda value: dicts(value, "id", "name", "arguments")}
 CALL_ID: dict[str, Check] = {"tool_call_id?": text}
 RANGE: dict[str, Check] = {"first?": whole(1), "last?": whole(1)}
 ROLES = ("system", "user", "assistant")
-FIELDS: dict[str, dict[str, Check]] = dict.fromkeys(("describe", "request", "clear", "fork"), {}) | {
+BARE = ("describe", "request", "clear", "fork")
+FIELDS: dict[str, dict[str, Check]] = {
     "assistant": {"assistant": text} | PROMPTS,
     "message": {"role": among(*ROLES, "tool"), "content?": spoken, "assistant?": text} | CALLS | CALL_ID,
     "transfer": {"to": text, "message?": text, "context?": context} | MODES | PROMPTS | CALL_ID,
@@ -204,24 +196,27 @@ class Item:
     hidden: Reason | None = None
 
     def hide(self, rule: str, by: int) -> None:
-        if self.hidden is None:
-            self.hidden = (rule, by)
+        self.hidden = self.hidden or (rule, by)
+
+    def told(self, reason: Reason) -> Json:
+        return {"version": self.version, "origin": self.origin, "rule": reason[0], "by": reason[1]}
 
     def texts(self) -> str | list[Json]:
         if isinstance(self.content, str):
             return self.content
         return [part for part in self.content if part["type"] == "text" and text(part.get("text")) and part["text"]]
 
+    def has_content(self) -> bool:
+        if isinstance(self.content, str):
+            return bool(self.content)
+        return bool(self.texts()) or any(part["type"] != "text" for part in self.content)
+
     def visible_calls(self) -> list[Call]:
         return [call for call in self.calls if self.hidden is None and call.removed is None]
 
 
-def told(item: Item, reason: Reason) -> Json:
-    return {"version": item.version, "origin": item.origin, "rule": reason[0], "by": reason[1]}
-
-
 class Fold:
-    """Rules 2 to 6 and 9: the items of a scope, in order, after the events of a path. What is hidden keeps its place."""
+    """Rules 2 to 6 and 9: the items of a scope, in order, after the events of a path; hidden ones keep places."""
 
     def __init__(self, scope: str, events: list[Event], mode: str | None, modes: dict[int, str]) -> None:
         self.scope, self.mode, self.modes = scope, mode, modes
@@ -230,7 +225,6 @@ class Fold:
         self.known: dict[tuple[str, str], tuple[str, int]] = {}  # (assistant, field): text, version that said it
         self.before: list[Item] = []  # what was visible when the active assistant became active
         self.transfer_calls: list[tuple[Item, Call]] = []
-        self.idle_summaries: list[int] = []
         for event in events:
             self.apply(event)
 
@@ -268,8 +262,7 @@ class Fold:
     def visible(self, scope: str | None) -> list[Item]:
         return [item for item in self.items if item.hidden is None and item.scope == scope]
 
-    def declare(self, event: Event) -> None:
-        """Rule 3."""
+    def declare(self, event: Event) -> None:  # rule 3
         name = event.body["assistant"]
         self.learn(name, event)
         if self.active is None:
@@ -295,8 +288,7 @@ class Fold:
         if content:
             self.add(event, role, content, origin, place).source = source
 
-    def transfer(self, event: Event) -> None:
-        """Rule 4."""
+    def transfer(self, event: Event) -> None:  # rule 4
         body = event.body
         mode = self.modes.get(event.version) or self.mode or body.get("mode", ROLLING)
         rule: Reason = (f"transfer:{mode}", event.version)
@@ -314,10 +306,10 @@ class Fold:
         for item, call in self.transfer_calls if mode == REMOVE else []:
             if call in item.visible_calls():
                 call.removed = rule
-                for answered, result in answers:
-                    if answered is call and result.scope == self.scope:
+                for result in [result for answered, result in answers if answered is call]:
+                    if result.scope == self.scope:
                         result.hide(*rule)
-                if not item.content and not item.visible_calls():
+                if not item.has_content() and not item.visible_calls():
                     item.hide(*rule)
         for item, call in unanswered:
             call.awaited = call.removed or item.hidden
@@ -328,14 +320,11 @@ class Fold:
         if body.get("first_message_mode", SPEAKS) == SPEAKS:
             self.say(body["to"], "first_message", event, len(self.items))
 
-    def filter(self, event: Event, context: Json) -> None:
-        """Rule 4.2."""
+    def filter(self, event: Event, context: Json) -> None:  # rule 4.2
         rule: Reason = (f"context:{context['type']}", event.version)
         candidates = [item for item in self.visible(self.scope) if item.origin != "prompt"]
-        kept: list[Item] = []
+        kept = candidates if context["type"] == "all" else []
         match context["type"]:
-            case "all":
-                kept = candidates
             case "lastNMessages":
                 kept = candidates[max(len(candidates) - context["maxMessages"], 0) :]
             case "userAndAssistantMessages":
@@ -351,15 +340,11 @@ class Fold:
             if item not in kept:
                 item.hide(*rule)
 
-    def summarize(self, event: Event) -> None:
-        """Rule 5."""
+    def summarize(self, event: Event) -> None:  # rule 5
         body, ranged = event.body, "first" in event.body
-        covered = []
-        for item in self.visible(event.scope) if ranged else []:
-            note = item.origin == "message" and item.role == "system"
-            within = body["first"] <= item.span[0] and item.span[1] <= body["last"]
-            if within and item.origin != "prompt" and not note:
-                covered.append(item)
+        own = [item for item in self.visible(event.scope) if ranged and item.origin != "prompt"]
+        own = [item for item in own if not (item.origin == "message" and item.role == "system")]  # a note
+        covered = [item for item in own if body["first"] <= item.span[0] and item.span[1] <= body["last"]]
         place = self.items.index(covered[0]) if covered else None
         summary = self.add(event, body.get("role", "user"), body["text"], "summary", place)
         summary.span = (body["first"], body["last"]) if ranged else summary.span
@@ -367,11 +352,10 @@ class Fold:
             item.hide("summary", event.version)
         if ranged and not covered:
             summary.hide("summary-covers-nothing-visible", event.version)
-            self.idle_summaries.append(event.version)
 
 
 def pair(items: list[Item]) -> tuple[list[tuple[Call, Item]], list[tuple[Item, str]], list[tuple[Item, Call]]]:
-    """Rule 7: which result answers which call; the results that answer none, by rule; the visible calls never answered."""
+    """Rule 7: which result answers which call; the results that answer none, and the rule; the visible calls left."""
     answers: list[tuple[Call, Item]] = []
     unasked: list[tuple[Item, str]] = []
     unanswered: list[tuple[Item, Call]] = []
@@ -409,7 +393,7 @@ def redactions(events: list[Event]) -> dict[int, str]:
 
 def shown(item: Item, texts: dict[int, str]) -> Json:
     redacted = item.source in texts
-    content = texts[item.source] if redacted and item.content else item.content
+    content = (texts[item.source] if item.has_content() else "") if redacted else item.content
     message: Json = {"role": item.role, "content": content, "version": item.version}
     message |= {"origin": item.origin, "assistant": item.assistant}
     for call in item.visible_calls():

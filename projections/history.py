@@ -1,0 +1,194 @@
+"""The visible history: what a model could see at a point of a conversation (DESIGN section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any, get_args
+
+import msgspec
+
+from turnlog.store import InvalidEvent, NotFound, Store
+from turnlog.store.frames import Mode
+
+from .fold import SHARED, Fold, Modes
+from .pairing import Pairing, pair
+from .problems import Problem, problems
+from .render import Contents, VisibleMessage, replacements
+from .view import Hiding, Item
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class Hidden(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message that is not visible, or a call of one that is: the rule, and the version of the event that hid it."""
+
+    version: int
+    origin: str
+    rule: str
+    by: int
+    call: str | None = None
+
+
+class History:
+    """What the model could see of `scope` after `version`.
+
+    `assistant` is the active one, `tools` what it has been given. `messages` are in order; `hidden` lists what is
+    not visible, by version, origin and call; `problems` what had to be repaired or looks wrong. All three are worked
+    out when asked for.
+    """
+
+    def __init__(
+        self, conversation: str, version: int, fold: Fold, contents: Contents, last: int | None = None
+    ) -> None:
+        self.conversation = conversation
+        self.scope = fold.scope
+        self.version = version
+        self.assistant = fold.state.active
+        self._fold = fold
+        self._contents = contents
+        self._last = last
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[VisibleMessage]:
+        return map(self._contents.message, self.items)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The active assistant's tools as they were given; only their names once redacted."""
+        known = self._fold.state.known.get(self.assistant or "")
+        return [] if known is None or known.tools is None else self._contents.tools(known.tools[0])
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """The items that are visible, in order: the shape of `messages`."""
+        paired = [item for item in self._fold.state.view.visible if item not in self._pairing.hidden]
+        return paired if self._last is None else paired[max(0, len(paired) - self._last) :]
+
+    @cached_property
+    def messages(self) -> list[VisibleMessage]:
+        """The visible messages, in order."""
+        return list(self)
+
+    @cached_property
+    def unpaired(self) -> list[VisibleMessage]:
+        """What is visible before rule 7, so that results without a call are there too: what an export writes."""
+        return [self._contents.message(item) for item in self._fold.state.view.visible]
+
+    @cached_property
+    def hidden(self) -> list[Hidden]:
+        """What is not visible, and why."""
+        found = [_hidden(item, hiding) for item, hiding in self._fold.abandoned.values()]
+        for item in self._fold.state.view.items.values():
+            hiding = item.hidden or self._pairing.hidden.get(item)
+            if hiding is not None:
+                found.append(_hidden(item, hiding))
+            else:
+                found += [
+                    _hidden(item, removal, item.calls[index].id) for index, removal in sorted(item.removed.items())
+                ]
+        return sorted(found, key=lambda hidden: (hidden.version, hidden.origin, hidden.call or ""))
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """Findings on this view, each with its event and advice."""
+        return problems(self._fold, self._pairing)
+
+    @cached_property
+    def _pairing(self) -> Pairing:
+        return pair(self._fold.state.view)
+
+
+def history(
+    store: Store,
+    conversation: str,
+    scope: str = "chat",
+    at: int | datetime | None = None,
+    mode: Mode | None = None,
+    modes: Mapping[int, Mode] | None = None,
+    last: int | None = None,
+) -> History:
+    """What the model could see of `scope` after version `at`.
+
+    `at` is a version (0: before the first), an aware time (the last version recorded by then), or None for the
+    latest. `mode` projects every transfer as if it had that mode, `modes` single ones by version; nothing is appended.
+    `last` keeps that many messages from the end. The rules are DESIGN section 4.
+
+    :raises NotFound: there is no such conversation, version or scope.
+    :raises InvalidEvent: a mode is unknown, or `last` is negative.
+    """
+    return Reading(store, conversation, at).history(scope, mode, modes, last)
+
+
+class Reading:
+    """A conversation read once up to a point, for several views of it."""
+
+    def __init__(self, store: Store, conversation: str, at: int | datetime | None = None) -> None:
+        self.store = store
+        self.conversation = store.stream(conversation).label
+        self.version = resolve(store, conversation, at)
+        self._replacements = replacements(list(store.redactions(conversation)))
+
+    def history(
+        self,
+        scope: str,
+        mode: Mode | None = None,
+        modes: Mapping[int, Mode] | None = None,
+        last: int | None = None,
+    ) -> History:
+        """One view; takes what `history` takes."""
+        check_scope(self.store, self.conversation, scope)
+        what_if = checked_modes(mode, modes)
+        if last is not None and last < 0:
+            raise InvalidEvent("last", last, "is not a number of messages")
+        fold = Fold(scope, what_if)
+        events = {}
+        for event in self.store.events(self.conversation, 1, self.version, scopes={scope, SHARED, None}):
+            fold.apply(event)
+            events[event.version] = event
+        return History(self.conversation, self.version, fold, Contents(events, self._replacements), last)
+
+
+def resolve(store: Store, conversation: str, at: int | datetime | None) -> int:
+    """The version that a point means: a version, an aware time, or None for the latest.
+
+    :raises NotFound: there is no such conversation or version.
+    """
+    latest = store.version(conversation)
+    if at is None:
+        return latest
+    if isinstance(at, datetime):
+        if at.tzinfo is None:
+            raise InvalidEvent("at", at.isoformat(), "has no time zone")
+        return store.version_at(conversation, at)
+    if isinstance(at, bool) or not 0 <= at <= latest:
+        raise NotFound("version", at, f"is not between 0 and {latest}, the last of {conversation}")
+    return at
+
+
+def check_scope(store: Store, conversation: str, scope: str) -> None:
+    """Refuse a scope that the conversation does not have.
+
+    :raises NotFound: naming the scopes that there are.
+    """
+    scopes = store.scopes(conversation)
+    if scope not in scopes:
+        raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
+
+
+def checked_modes(mode: Mode | None, modes: Mapping[int, Mode] | None) -> Modes:
+    """The what-if of rule 9.
+
+    :raises InvalidEvent: a mode is unknown.
+    """
+    for field, value in (("mode", mode), *((f"modes.{version}", each) for version, each in (modes or {}).items())):
+        if value is not None and value not in MODES:
+            raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
+    return Modes(mode, modes or {})
+
+
+def _hidden(item: Item, hiding: Hiding, call: str | None = None) -> Hidden:
+    return Hidden(item.version, item.origin, hiding.rule, hiding.by, call)
