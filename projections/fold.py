@@ -55,7 +55,7 @@ class Known:
 
     system: Said | None = None
     first_message: Said | None = None
-    tools: tuple[int, tuple[str, ...]] | None = None
+    tools: int | None = None
     model: int | None = None
 
 
@@ -93,7 +93,9 @@ class State:
         if frame.first_message is not None:
             known.first_message = Said(version, frame.first_message)
         if frame.tools is not None:
-            known.tools = (version, frame.tools)
+            known.tools = version
+        if isinstance(frame, AssistantFrame) and frame.model is not None:
+            known.model = version
         return known
 
     def activate(self, assistant: str, scope: str) -> None:
@@ -212,6 +214,10 @@ class Fold:
         elif event.scope is not None:
             self._paths[event.scope].add(event)
             self.state.step(event, frame, self.modes)
+
+    def on_path(self, version: int) -> bool:
+        """Whether an event is still on the path, rewinds considered."""
+        return any(version in path for path in self._paths.values())
 
     def _rewind(self, version: int, scope: str | None, to: int) -> None:
         """Rule 1, and rule 2's merging of the two paths."""

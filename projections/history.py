@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from turnlog.store import InvalidEvent, NotFound, Store
+from turnlog.store import Event, InvalidEvent, NotFound, Store
 from turnlog.store.frames import Mode
 
 from .fold import SHARED, Fold, Modes
@@ -60,7 +60,13 @@ class History:
     def tools(self) -> list[dict[str, Any]]:
         """The active assistant's tools as they were given; only their names once redacted."""
         known = self._fold.state.known.get(self.assistant or "")
-        return [] if known is None or known.tools is None else self._contents.tools(known.tools[0])
+        return [] if known is None or known.tools is None else self._contents.tools(known.tools)
+
+    @property
+    def model(self) -> str | None:
+        """The active assistant's model, if one was named."""
+        known = self._fold.state.known.get(self.assistant or "")
+        return None if known is None or known.model is None else self._contents.model(known.model)
 
     @cached_property
     def items(self) -> list[Item]:
@@ -81,14 +87,14 @@ class History:
     @cached_property
     def hidden(self) -> list[Hidden]:
         """What is not visible, and why."""
-        found = [_hidden(item, hiding) for item, hiding in self._fold.abandoned.values()]
+        found = [hidden_item(item, hiding) for item, hiding in self._fold.abandoned.values()]
         for item in self._fold.state.view.items.values():
             hiding = item.hidden or self._pairing.hidden.get(item)
             if hiding is not None:
-                found.append(_hidden(item, hiding))
+                found.append(hidden_item(item, hiding))
             else:
                 found += [
-                    _hidden(item, removal, item.calls[index].id) for index, removal in sorted(item.removed.items())
+                    hidden_item(item, removal, item.calls[index].id) for index, removal in sorted(item.removed.items())
                 ]
         return sorted(found, key=lambda hidden: (hidden.version, hidden.origin, hidden.call or ""))
 
@@ -96,6 +102,19 @@ class History:
     def problems(self) -> list[Problem]:
         """Findings on this view, each with its event and advice."""
         return problems(self._fold, self._pairing)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The view as `history --json` prints it (DESIGN section 8)."""
+        return {
+            "conversation": self.conversation,
+            "scope": self.scope,
+            "version": self.version,
+            "assistant": self.assistant,
+            "tools": self.tools,
+            "messages": msgspec.to_builtins(self.messages),
+            "hidden": msgspec.to_builtins(self.hidden),
+            "problems": msgspec.to_builtins(self.problems),
+        }
 
     @cached_property
     def _pairing(self) -> Pairing:
@@ -124,13 +143,32 @@ def history(
 
 
 class Reading:
-    """A conversation read once up to a point, for several views of it."""
+    """A conversation read up to a point, for several views of it."""
 
     def __init__(self, store: Store, conversation: str, at: int | datetime | None = None) -> None:
         self.store = store
         self.conversation = store.stream(conversation).label
         self.version = resolve(store, conversation, at)
         self._replacements = replacements(list(store.redactions(conversation)))
+
+    def events(self, scope: str) -> Iterator[Event]:
+        """The events that a view of `scope` folds."""
+        return self.store.events(self.conversation, 1, self.version, scopes={scope, SHARED, None})
+
+    def contents(self, events: Mapping[int, Event]) -> Contents:
+        """What events said, by version."""
+        return Contents(events, self._replacements)
+
+    def fold(self, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> Fold:
+        """An empty fold; takes what `history` takes.
+
+        :raises NotFound: there is no such scope.
+        :raises InvalidEvent: a mode is unknown.
+        """
+        scopes = self.store.scopes(self.conversation)
+        if scope not in scopes:
+            raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
+        return Fold(scope, checked_modes(mode, modes))
 
     def history(
         self,
@@ -139,17 +177,15 @@ class Reading:
         modes: Mapping[int, Mode] | None = None,
         last: int | None = None,
     ) -> History:
-        """One view; takes what `history` takes."""
-        check_scope(self.store, self.conversation, scope)
-        what_if = checked_modes(mode, modes)
+        """One view; takes and raises what `history` does."""
         if last is not None and last < 0:
             raise InvalidEvent("last", last, "is not a number of messages")
-        fold = Fold(scope, what_if)
+        fold = self.fold(scope, mode, modes)
         events = {}
-        for event in self.store.events(self.conversation, 1, self.version, scopes={scope, SHARED, None}):
+        for event in self.events(scope):
             fold.apply(event)
             events[event.version] = event
-        return History(self.conversation, self.version, fold, Contents(events, self._replacements), last)
+        return History(self.conversation, self.version, fold, self.contents(events), last)
 
 
 def resolve(store: Store, conversation: str, at: int | datetime | None) -> int:
@@ -169,16 +205,6 @@ def resolve(store: Store, conversation: str, at: int | datetime | None) -> int:
     return at
 
 
-def check_scope(store: Store, conversation: str, scope: str) -> None:
-    """Refuse a scope that the conversation does not have.
-
-    :raises NotFound: naming the scopes that there are.
-    """
-    scopes = store.scopes(conversation)
-    if scope not in scopes:
-        raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
-
-
 def checked_modes(mode: Mode | None, modes: Mapping[int, Mode] | None) -> Modes:
     """The what-if of rule 9.
 
@@ -190,5 +216,6 @@ def checked_modes(mode: Mode | None, modes: Mapping[int, Mode] | None) -> Modes:
     return Modes(mode, modes or {})
 
 
-def _hidden(item: Item, hiding: Hiding, call: str | None = None) -> Hidden:
+def hidden_item(item: Item, hiding: Hiding, call: str | None = None) -> Hidden:
+    """The entry of the hidden list for an item or, of one that stays, for a call."""
     return Hidden(item.version, item.origin, hiding.rule, hiding.by, call)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from turnlog.store import Event
+from turnlog.store import Event, Store
+from turnlog.store.frames import RewindFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,24 @@ class Path:
             step = step.before
         return found[::-1]
 
+    def __contains__(self, version: object) -> bool:
+        return any(event.version == version for event in self.events())
+
     def _note(self, version: int, end: Step | None) -> None:
         self._versions.append(version)
         self._ends.append(end)
+
+
+def path_of(store: Store, conversation: str, scope: str) -> list[Event]:
+    """The events on a scope's path now: those that no rewind has abandoned.
+
+    :raises NotFound: there is no such conversation.
+    """
+    path = Path()
+    for event in store.events(conversation, scopes={scope, None}):
+        frame = event.frame
+        if isinstance(frame, RewindFrame):
+            path.rewind(event.version, frame.to)
+        elif event.scope is not None:
+            path.add(event)
+    return path.events()

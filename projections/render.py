@@ -60,7 +60,7 @@ class Contents:
         event = self._events[item.source]
         redaction = self._redaction(event)
         body = event.body if redaction is None else {}
-        own = item.origin in ("message", "response", "summary")
+        own = item.origin in ("message", "response", "summary", "prompt")
         return VisibleMessage(
             role=item.role,
             content=self._content(item, body) if redaction is None else redaction if item.parts else "",
@@ -89,6 +89,11 @@ class Contents:
             return [{"name": name} for name in names or ()]
         tools = event.body.get("tools")
         return tools if isinstance(tools, list) else []
+
+    def model(self, version: int) -> str | None:
+        """The model that an `assistant` event named; None once it is redacted."""
+        event = self._events[version]
+        return None if self._redaction(event) is not None else _text(event.body.get("model"))
 
     def _redaction(self, event: Event) -> str | None:
         """What stands in place of what an event said; None if it is not redacted."""

@@ -33,6 +33,7 @@ from .events import (
     Transfer,
     TransferContext,
 )
+from .exchange import Exported, Restored, line_of, read_line
 from .expected import ANY, MUST_EXIST, NONE_YET, Expected, ExpectedVersion, Unchanged
 from .log import Listed, Store
 
@@ -49,6 +50,7 @@ __all__ = [
     "Event",
     "Expected",
     "ExpectedVersion",
+    "Exported",
     "InvalidEvent",
     "Listed",
     "Message",
@@ -61,6 +63,7 @@ __all__ = [
     "Request",
     "Response",
     "RestoreRefused",
+    "Restored",
     "Rewind",
     "Store",
     "StoreBusy",
@@ -74,4 +77,6 @@ __all__ = [
     "TurnlogError",
     "Unchanged",
     "VersionConflict",
+    "line_of",
+    "read_line",
 ]

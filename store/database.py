@@ -22,6 +22,8 @@ T = TypeVar("T")
 _OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
+_OUTER = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
+_NESTED = ("SAVEPOINT nested", "RELEASE nested", ("ROLLBACK TO nested", "RELEASE nested"))
 
 
 class Database:
@@ -74,7 +76,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A write transaction, all or nothing, begun IMMEDIATE.
+        """A write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
 
         :raises StoreBusy: the lock was not had in time.
         :raises StoreReadOnly: the store was opened read-only.
@@ -82,13 +84,17 @@ class Database:
         if self.read_only:
             raise StoreReadOnly(self.path)
         with self._lock:
-            self._retried(lambda: self._connection.execute("BEGIN IMMEDIATE"))
+            nested = self._connection.in_transaction
+            begin, commit, rollback = _NESTED if nested else _OUTER
+            self._retried(lambda: self._connection.execute(begin))
             try:
                 yield
-                self._connection.execute("COMMIT")
+                self._connection.execute(commit)
             except BaseException:
+                # SQLite has already rolled back after some errors, such as a full disk.
                 if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                    for statement in rollback:
+                        self._connection.execute(statement)
                 raise
 
     def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:

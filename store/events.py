@@ -152,6 +152,7 @@ class Assistant(NewEvent, kw_only=True, tag="assistant"):
             system=_said(self.system),
             tools=None if self.tools is None else tool_names(self.tools),
             first_message=_said(self.first_message),
+            model=_said(self.model),
         )
 
 

@@ -61,6 +61,7 @@ class AssistantFrame(Frame, frozen=True, kw_only=True):
     system: bool | None = None
     tools: tuple[str, ...] | None = None
     first_message: bool | None = None
+    model: bool | None = None
 
 
 class MessageFrame(Frame, frozen=True, kw_only=True):

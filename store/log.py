@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from .conversation import Conversation
 from .database import Database, Durability
 from .errors import NotFound
 from .events import SCOPES, NewEvent
+from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
 from .streams import OPEN, Segment, Stream
 
@@ -100,6 +102,26 @@ class Store:
         :raises StoreBusy: the store stayed locked.
         """
         return append(self.db, conversation, events, expected)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make several appends one: all or nothing. Other writers wait meanwhile.
+
+        :raises StoreBusy: the store stayed locked.
+        """
+        with self.db.transaction():
+            yield
+
+    def restore(self, lines: Iterable[Exported], name: str | None = None) -> list[Restored]:
+        """Put exported events back verbatim, all or nothing; those that are here already are compared.
+
+        `name` names the conversation, else the export does. A fork's parent is restored up to where it forks.
+
+        :raises RestoreRefused: an event was changed, does not follow the one before, or differs from the store's.
+        :raises NameTaken: another conversation has the name.
+        """
+        with self.db.transaction():
+            return restore(self.db, lines, name)
 
     def rename(self, conversation: str, name: str | None) -> None:
         """Give a conversation another name, or none: its uuid stays.

@@ -71,12 +71,19 @@ def checked_name(name: object) -> str:
         raise InvalidEvent("conversation", name, "is not 1 to 200 characters without control characters") from None
 
 
+_SELECT = "SELECT key, uuid, name, parent, forked_at FROM conversations WHERE "
+
+
 def find(db: Database, conversation: str) -> Stream | None:
     """The conversation of this name or uuid."""
     name = checked_name(conversation)
-    row = db.row("SELECT key, uuid, name, parent, forked_at FROM conversations WHERE name = ?", (name,)) or db.row(
-        "SELECT key, uuid, name, parent, forked_at FROM conversations WHERE uuid = ?", (name,)
-    )
+    row = db.row(f"{_SELECT} name = ?", (name,))
+    return find_uuid(db, name) if row is None else _stream(db, row)
+
+
+def find_uuid(db: Database, identity: str) -> Stream | None:
+    """The conversation of this uuid."""
+    row = db.row(f"{_SELECT} uuid = ?", (identity,))
     return None if row is None else _stream(db, row)
 
 
@@ -140,7 +147,7 @@ def _stream(db: Database, row: tuple[Any, ...]) -> Stream:
     key, identity, name, parent, forked_at = row
     lineage: tuple[Segment, ...] = ()
     if parent is not None:
-        above = db.row("SELECT key, uuid, name, parent, forked_at FROM conversations WHERE key = ?", (parent,))
+        above = db.row(f"{_SELECT} key = ?", (parent,))
         assert above is not None
         lineage = tuple(
             segment.within(1, forked_at) for segment in _stream(db, above).lineage if segment.first <= forked_at

@@ -1,0 +1,137 @@
+"""What the commands share: the group, the store, points of time, and how a refusal ends."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from turnlog.projections import MODES
+from turnlog.store import Store, TurnlogError
+from turnlog.store.frames import Mode
+
+from . import output
+
+At = int | datetime | None
+
+
+class _Refusing(click.Group):
+    """A group whose commands end with one line and exit code 1 when something is refused."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (TurnlogError, sqlite3.Error) as error:
+            raise click.ClickException(output.safe(str(error))) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            raise click.ClickException(str(error)) from None
+
+
+class _At(click.ParamType[Any]):
+    """A version, or a time (UTC unless it says otherwise)."""
+
+    name = "version|time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | datetime:
+        if isinstance(value, str) and value.isdecimal():
+            return int(value)
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a version nor a time such as 2026-11-29T12:00:00", param, ctx)
+        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+class _ModeOf(click.ParamType[Any]):
+    """VERSION=MODE, a mode for one transfer."""
+
+    name = "version=mode"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, Mode]:
+        version, _, mode = value.partition("=")
+        if not version.isdecimal() or mode not in MODES:
+            self.fail(f"{value!r} is not VERSION=MODE, with a mode of {', '.join(MODES)}", param, ctx)
+        return int(version), mode
+
+
+class _Point(click.ParamType[Any]):
+    """A version, a time, a mode, or MODE@VERSION."""
+
+    name = "point"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int | datetime | None, Mode | None]:
+        mode, _, at = value.partition("@")
+        if mode in MODES:
+            return (AT.convert(at, param, ctx) if at else None), mode
+        if value == "latest":
+            return None, None
+        return AT.convert(value, param, ctx), None
+
+
+AT = _At()
+POINT = _Point()
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the store, opened read-only, as its first argument."""
+    return _with_store(command, read_only=True)
+
+
+def writing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the store, made if it does not exist, as its first argument."""
+    return _with_store(command, read_only=False)
+
+
+def _with_store(command: Callable[..., Any], read_only: bool) -> Callable[..., Any]:
+    @click.option("--db", metavar="PATH", help="The store's file, here too.")
+    @functools.wraps(command)
+    @click.pass_context
+    def wrapped(ctx: click.Context, /, *arguments: Any, db: str | None, **options: Any) -> Any:
+        with Store(db or ctx.obj, read_only=read_only) as store:
+            return command(store, *arguments, **options)
+
+    return wrapped
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
+scope = click.option(
+    "--scope", default="chat", show_default=True, help="chat, agent, coder, shared_memory …"
+)
+at = click.option("--at", type=AT, help="A version or a time (UTC); the latest if not given.")
+mode = click.option("--mode", type=click.Choice(MODES), help="What if every transfer had this mode?")
+modes = click.option(
+    "--modes", type=_ModeOf(), multiple=True, help="What if the transfer of VERSION had this MODE? (repeatable)"
+)
+
+
+@click.group(cls=_Refusing, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--db", envvar="TURNLOG_DB", default="turnlog.db", show_default=True, metavar="PATH", help="The store.")
+@click.version_option(package_name="turnlog")
+@click.pass_context
+def main(ctx: click.Context, db: str) -> None:
+    """An event-sourced store for conversations with language models."""
+    ctx.obj = db
+
+
+@contextmanager
+def progress(title: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error, if that is a terminal."""
+    if as_json or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,270 @@
+"""What the commands print: JSON for programs, tables and transcripts for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.projections import Change, Handoff, Hidden, History, Problem, VisibleMessage
+from turnlog.store import Event, Listed
+
+_ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
+_CHANGES = {
+    "same": (" ", ""),
+    "changed": ("~", "yellow"),
+    "moved": (">", "blue"),
+    "only-a": ("-", "red"),
+    "only-b": ("+", "green"),
+}
+_PIPED_WIDTH = 400
+
+
+def console() -> Console:
+    """Standard output; without a terminal, lines are long enough not to be folded."""
+    terminal = sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else _PIPED_WIDTH)
+
+
+def print_json(value: Any) -> None:
+    """A value as JSON: indented on a terminal, else on one line."""
+    text = msgspec.json.encode(value)
+    if sys.stdout.isatty():
+        text = msgspec.json.format(text, indent=2)
+    sys.stdout.write(text.decode() + "\n")
+    sys.stdout.flush()
+
+
+def safe(text: str) -> str:
+    """Text that a terminal shows and does not obey: control characters but newlines and tabs are told by number."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else _told(character) for character in text
+    )
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """The text on one line, cut at `limit` characters."""
+    line = safe(" ".join(text[: limit * 2].split()))
+    return line if len(line) <= limit and len(text) <= limit * 2 else line[: limit - 1] + "…"
+
+
+def conversations(listed: list[Listed]) -> None:
+    """A row for each conversation."""
+    table = _table("conversation", "version", "title", "began", "changed")
+    for each in listed:
+        name = each.conversation or each.uuid
+        if each.parent is not None:
+            name += f" (fork at {each.forked_at})"
+        table.add_row(
+            Text(safe(name), "bold"),
+            str(each.version),
+            Text(safe(each.title or "")),
+            f"{each.began:%Y-%m-%d %H:%M:%S}",
+            f"{each.changed:%Y-%m-%d %H:%M:%S}",
+        )
+    _show(table)
+
+
+def event_line(event: Event, name: str | None = None) -> Text:
+    """One event on one line: version, time, scope, type, and what it says."""
+    line = Text(no_wrap=True, overflow="ellipsis", end="")
+    if name is not None:
+        line.append(f"{safe(name)} ", "bold")
+    line.append(f"{event.version:>6} ", "bold" if name is None else "")
+    line.append(f"{event.recorded_at:%Y-%m-%d %H:%M:%S} ", "dim")
+    line.append(f"{event.scope or '-':<8} {event.type:<10} ")
+    line.append(one_line(_told_event(event), 200))
+    return line
+
+
+def print_event(out: Console, event: Event, name: str | None = None) -> None:
+    """Print an event's line, cut at the terminal's width."""
+    out.print(event_line(event, name), soft_wrap=False, crop=out.is_terminal)
+
+
+def transcript(history: History) -> None:
+    """A history as a transcript, then what is hidden and what looks wrong."""
+    out = console()
+    about = f"{safe(history.conversation)} · {history.scope} · version {history.version}"
+    if history.assistant is not None:
+        about += f" · {safe(history.assistant)}"
+    out.print(Text(about, "bold"))
+    for message in history.messages:
+        out.print()
+        out.print(_heading(message))
+        _content(out, message)
+    if not history.messages:
+        out.print(Text("nothing is visible here", "dim"))
+    _hidden(out, history.hidden)
+    problems(out, history.problems)
+
+
+def problems(out: Console, found: list[Problem]) -> None:
+    """Findings, one a line."""
+    if found:
+        out.print()
+        out.print(Text(f"{len(found)} to look at", "bold yellow"))
+    for problem in found:
+        call = f" (call {safe(problem.call)})" if problem.call else ""
+        out.print(Text(f"  {problem.version} {problem.rule}{call}: {problem.advice}"))
+
+
+def handoffs(found: list[Handoff]) -> None:
+    """A row for each transfer."""
+    table = _table("version", "scope", "from", "to", "mode", "before", "after", "hid", "added", "")
+    for handoff in found:
+        marks = [mark for mark in ("inferred", "abandoned") if getattr(handoff, mark)]
+        if handoff.context != "all":
+            marks.append(handoff.context)
+        table.add_row(
+            str(handoff.version),
+            handoff.scope,
+            Text(safe(handoff.from_ or "-")),
+            Text(safe(handoff.to), "bold"),
+            handoff.mode,
+            str(handoff.before),
+            str(handoff.after),
+            Text(_listed((hidden.version, hidden.origin, hidden.call) for hidden in handoff.hid)),
+            Text(", ".join(message.origin.replace("_", " ") for message in handoff.added) or "-"),
+            Text(", ".join(marks), "dim"),
+        )
+    _show(table)
+
+
+def changes(found: list[Change], names: tuple[str, str]) -> None:
+    """Two views beside each other: `-` only in the first, `+` only in the second, `~` changed, `>` moved."""
+    out = console()
+    out.print(Text(f"--- {names[0]}", "red"))
+    out.print(Text(f"+++ {names[1]}", "green"))
+    for change in found:
+        message = change.b or change.a
+        assert message is not None
+        sign, style = _CHANGES[change.kind]
+        line = Text(f"{sign} ", style, no_wrap=True, overflow="ellipsis")
+        line.append(f"{message.version:>5} {message.role:<9} {message.origin.replace('_', ' '):<19} ")
+        line.append(one_line(_said(message), 200))
+        out.print(line, soft_wrap=False, crop=out.is_terminal)
+
+
+def _heading(message: VisibleMessage) -> Text:
+    heading = Text(f"{message.version:>5} ", "dim")
+    heading.append(message.role, f"bold {_ROLE_STYLES[message.role]}")
+    if message.assistant not in (None, message.role) and message.role != "user":
+        heading.append(f" {safe(str(message.assistant))}", "dim")
+    if message.origin not in ("message", "response"):
+        heading.append(f" · {message.origin.replace('_', ' ')}", "dim")
+    if message.tool_call_id is not None:
+        heading.append(f" · {safe(message.tool_call_id)}", "dim")
+    if message.scope == "shared_memory":
+        heading.append(" · shared memory", "dim")
+    return heading
+
+
+def _content(out: Console, message: VisibleMessage) -> None:
+    parts = message.content if isinstance(message.content, list) else [{"type": "text", "text": message.content}]
+    for part in parts:
+        text = part.get("text") if part.get("type") == "text" else f"[{part.get('type')}]"
+        for line in safe(str(text or "")).splitlines():
+            out.print(Text(f"      {line}"))
+    for call in message.tool_calls:
+        out.print(Text(f"      → {safe(call.name)}({safe(call.arguments)}) {safe(call.id)}", "yellow"))
+
+
+def _hidden(out: Console, hidden: list[Hidden]) -> None:
+    if not hidden:
+        return
+    out.print()
+    out.print(Text(f"{len(hidden)} hidden", "bold"))
+    groups: dict[tuple[str, int], list[Hidden]] = {}
+    for each in hidden:
+        own = each.by == each.version and not each.rule.startswith(("transfer:", "context:"))
+        groups.setdefault((each.rule, 0 if own else each.by), []).append(each)
+    for (rule, by), members in groups.items():
+        what = _listed((each.version, each.origin, each.call) for each in members)
+        out.print(Text(f"  {what} by {rule}" + (f" of {by}" if by else "")))
+
+
+def _listed(items: Iterable[tuple[int, str, str | None]]) -> str:
+    """Versions as ranges, with what is no plain message named: `1 prompt, 2-5, call t1 of 7`."""
+    told: list[str] = []
+    run: list[int] = []
+    for version, origin, call in items:
+        plain = origin in ("message", "response") and call is None
+        if plain and run and version == run[-1] + 1:
+            run.append(version)
+            told[-1] = f"{run[0]}-{version}"
+        elif plain:
+            run = [version]
+            told.append(str(version))
+        else:
+            run = []
+            told.append(f"call {safe(call)} of {version}" if call else f"{version} {origin.replace('_', ' ')}")
+    return ", ".join(told) or "-"
+
+
+def _said(message: VisibleMessage) -> str:
+    content = message.content
+    if isinstance(content, list):
+        content = " ".join(str(part.get("text", f"[{part.get('type')}]")) for part in content)
+    return " ".join([content, *(f"→ {call.name}({call.arguments})" for call in message.tool_calls)])
+
+
+def _told_event(event: Event) -> str:
+    """What an event says, in short."""
+    if event.redacted:
+        return "[redacted]"
+    body = event.body
+    calls = body.get("tool_calls")
+    match event.type:
+        case "message":
+            said = [str(body.get("role")), _shortly(body.get("content"))]
+            names = (
+                [f"→ {call.get('name')}" for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+            )
+            return " ".join([*said, *names])
+        case "transfer":
+            return f"to {body.get('to')} ({body.get('mode', 'rolling-history')}) {_shortly(body.get('message'))}"
+        case "assistant":
+            return f"{body.get('assistant')}: {_shortly(body.get('system'))}"
+        case "summary":
+            covers = f"of {body.get('first')}-{body.get('last')} " if "first" in body else ""
+            return f"{covers}{_shortly(body.get('text'))}"
+        case _:
+            return msgspec.json.encode(body).decode()[:400]
+
+
+def _shortly(content: object) -> str:
+    if content is None:
+        return ""
+    return content[:400] if isinstance(content, str) else msgspec.json.encode(content).decode()[:400]
+
+
+def _told(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _show(table: Table) -> None:
+    out = console()
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table, soft_wrap=False)
+    for line in captured.get().splitlines():
+        sys.stdout.write(line.rstrip() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,123 @@
+"""What every format reads a file into, and how it says where a file is broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pydantic
+
+from turnlog.store import TurnlogError
+from turnlog.store.errors import shown
+
+
+class BrokenFile(TurnlogError):
+    """A file, or a part of it, is not what its format says; nothing of it was imported.
+
+    `place` is where in the file, `field` and `value` what was found there.
+    """
+
+    def __init__(self, file: str, place: str, field: str, value: object, why: str) -> None:
+        self.file = file
+        self.place = place
+        self.field = field
+        self.value = value
+        self.why = why
+        where = ", ".join(part for part in (file, place, field) if part)
+        super().__init__(f"{where}: {shown(value)} {why}")
+
+
+@dataclass
+class Document:
+    """A conversation as a file has it: events to append, and where in the file each of them stands.
+
+    `types` are the types of events that the format can hold, so that others in the log are no difference;
+    None if the document is a whole log.
+    """
+
+    name: str | None
+    events: list[dict[str, Any]]
+    places: list[str]
+    types: frozenset[str] | None
+
+
+@dataclass(frozen=True)
+class Value:
+    """A JSON value of a file and where it stands."""
+
+    place: str
+    value: Any
+
+
+def values(file: str, data: bytes) -> list[Value]:
+    """The JSON values of a file: one document, or one a line.
+
+    :raises BrokenFile: names the line and column.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BrokenFile(file, f"byte {error.start}", "", data[error.start : error.start + 8], "is not UTF-8") from None
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise BrokenFile(file, "", "", text, "is empty")
+    if len(lines) > 1 and _is_json(lines[0][1]):
+        return [Value(f"line {number}", _decoded(file, line, number)) for number, line in lines]
+    return [Value("", _decoded(file, text, 1))]
+
+
+def validate(model: type[pydantic.BaseModel], value: object, file: str, place: str) -> None:
+    """Hold a value against its model.
+
+    :raises BrokenFile: names the first field that does not fit, and its value.
+    """
+    try:
+        model.model_validate(value)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(step) for step in first["loc"] if not _is_branch(step))
+        raise BrokenFile(file, place, field, first["input"], f"is refused: {first['msg']}") from None
+
+
+def within(place: str, inner: str) -> str:
+    """A place inside another."""
+    return f"{place}, {inner}" if place else inner
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """The lines of a text, where only a line feed ends one."""
+    return (line for line in text.split("\n") if line.strip())
+
+
+def _is_branch(step: int | str) -> bool:
+    # pydantic names the branch of a union too, such as `str` or `list[…]`.
+    return isinstance(step, str) and (step in ("str", "dict") or "[" in step)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def _decoded(file: str, text: str, line: int) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise BrokenFile(file, f"line {line}", "", text, "is nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        problem = str(error)
+    try:
+        # Only to say where: msgspec counts bytes.
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {line + error.lineno - 1}, column {error.colno}"
+        raise BrokenFile(file, place, "", text[error.pos : error.pos + 20], f"is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError):
+        pass
+    raise BrokenFile(file, f"line {line}", "", text, f"is not JSON: {problem}")

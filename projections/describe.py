@@ -1,0 +1,30 @@
+"""What is said about a conversation itself: the latest of its `describe` events, key by key (DESIGN section 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from turnlog.store import Store
+
+
+class Description(msgspec.Struct, frozen=True):
+    """A conversation's title and metadata; a key that was described as null is gone."""
+
+    title: str | None
+    metadata: dict[str, Any]
+
+
+def describe(store: Store, conversation: str) -> Description:
+    """The description of a conversation.
+
+    :raises NotFound: there is no such conversation.
+    """
+    title: str | None = None
+    metadata: dict[str, Any] = {}
+    for event in store.events(conversation, types=("describe",)):
+        body = event.body
+        title = body.get("title", title)
+        metadata |= body.get("metadata") or {}
+    return Description(title, {key: value for key, value in metadata.items() if value is not None})

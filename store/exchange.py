@@ -1,0 +1,224 @@
+"""The `events` format: one recorded event a line, and the verbatim restore of such lines (docs/format.md)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Annotated, Any
+
+import msgspec
+
+from . import streams
+from .append import INSERT, erase
+from .chain import digest_of_body, digest_of_event, microseconds_of
+from .codec import GIVEN_BY_STORE, Event, prepare
+from .database import Database
+from .errors import InvalidEvent, RestoreRefused
+from .events import HEADER
+from .frames import ForkFrame, RedactionFrame
+from .streams import Head, Stream
+
+_Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{2})*\Z")]
+_Uuid = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
+_RESERVED = GIVEN_BY_STORE.union(HEADER)
+
+
+class _Line(msgspec.Struct, kw_only=True):
+    conversation: _Uuid
+    version: int
+    type: str
+    v: int
+    scope: str | None = None
+    id: str | None = None
+    recorded_at: _Time
+    occurred_at: _Time | None = None
+    conversation_name: str | None = None
+    frame: msgspec.Raw
+    salt: _Hex | None = None
+    body_digest: _Hex | None = None
+    digest: _Hex
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A line of an export: the event, and the conversation's name if the line gives it."""
+
+    event: Event
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore did to one conversation."""
+
+    conversation: str
+    name: str | None
+    added: int
+    present: int
+
+
+def line_of(event: Event, name: str | None = None) -> str:
+    """An event as a line of the `events` format, without the newline; the body's text stands as it is at the end."""
+    body = "{}" if event.body_text is None else event.body_text
+    return _prefix(event, name) + ("}" if body == "{}" else "," + body[1:])
+
+
+def read_line(text: str) -> Exported:
+    """The event of such a line.
+
+    :raises InvalidEvent: names the field that is missing or not what it should be.
+    """
+    try:
+        line = msgspec.json.decode(text, type=_Line)
+        fields = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise InvalidEvent("line", text, f"is not an exported event: {error}") from None
+    event = Event(
+        position=0,
+        conversation=line.conversation,
+        version=line.version,
+        type=line.type,
+        v=line.v,
+        scope=line.scope,
+        id=line.id,
+        recorded_us=microseconds_of(line.recorded_at),
+        occurred_us=None if line.occurred_at is None else microseconds_of(line.occurred_at),
+        frame_text=bytes(line.frame).decode(),
+        body_text=None,
+        salt=None if line.salt is None else bytes.fromhex(line.salt),
+        body_digest=None if line.body_digest is None else bytes.fromhex(line.body_digest),
+        digest=bytes.fromhex(line.digest),
+    )
+    if line.body_digest is None:
+        prefix = _prefix(event, line.conversation_name)
+        rest = {key: value for key, value in fields.items() if key not in _RESERVED}
+        # As it stands, byte for byte, unless some other program wrote the line anew.
+        verbatim = text.startswith(prefix) and rest
+        body = "{" + text[len(prefix) + 1 :].rstrip() if verbatim else msgspec.json.encode(rest).decode()
+        event = msgspec.structs.replace(event, body_text=body)
+    return Exported(event, line.conversation_name)
+
+
+def restore(db: Database, lines: Iterable[Exported], name: str | None = None) -> list[Restored]:
+    """Put exported events back as they were, inside the caller's transaction; what is there already is compared.
+
+    `name` goes before the name in the export. A fork's parent is restored up to where the fork begins.
+
+    :raises RestoreRefused: an event does not fit its chain, or differs from the store's own.
+    :raises NameTaken: another conversation has the name.
+    """
+    found = []
+    groups = [list(group) for _, group in groupby(lines, key=lambda line: line.event.conversation)]
+    for number, group in enumerate(groups):
+        called = next((line.name for line in group if line.name is not None), None)
+        if number == len(groups) - 1 and name is not None:
+            called = name
+        found.append(_restore_one(db, [line.event for line in group], called))
+    return found
+
+
+def _restore_one(db: Database, events: list[Event], name: str | None) -> Restored:
+    identity = events[0].conversation
+    stream = streams.find_uuid(db, identity) or _begin(db, events[0], name)
+    head = streams.head(db, stream)
+    present = 0
+    rows: list[tuple[Any, ...]] = []
+    for event in events:
+        if event.version <= head.version and not rows:
+            _compare(db, stream, event)
+            present += 1
+            continue
+        head = _link(stream, head, event)
+        rows.append(
+            (
+                stream.key,
+                event.version,
+                event.type,
+                event.v,
+                event.scope,
+                event.id,
+                event.recorded_us,
+                event.occurred_us,
+                event.frame_text,
+                event.body_text,
+                event.salt,
+                event.body_digest,
+                event.digest,
+            )
+        )
+    try:
+        db.insert(INSERT, rows)
+    except sqlite3.IntegrityError as error:
+        raise RestoreRefused(identity, events[0].version, str(error)) from None
+    for event in events[present:]:
+        frame = event.frame
+        if isinstance(frame, RedactionFrame):
+            erase(db, stream, frame.target)
+    return Restored(identity, stream.name, len(rows), present)
+
+
+def _begin(db: Database, event: Event, name: str | None) -> Stream:
+    frame = event.frame
+    name = None if name is None else streams.checked_name(name)
+    if not isinstance(frame, ForkFrame):
+        return streams.create(db, name, event.conversation)
+    parent = streams.find_uuid(db, frame.parent)
+    if parent is None or streams.head(db, parent).version < frame.at:
+        raise RestoreRefused(
+            event.conversation, event.version, f"is a fork of {frame.parent} at {frame.at}, which is not here"
+        )
+    return streams.create(db, name, event.conversation, fork_of=(parent, frame.at))
+
+
+def _compare(db: Database, stream: Stream, event: Event) -> None:
+    row = db.row("SELECT digest FROM events WHERE conversation = ? AND version = ?", (stream.key, event.version))
+    if row is None or row[0] != event.digest:
+        raise RestoreRefused(stream.uuid, event.version, "differs from the event that the store has")
+
+
+def _link(stream: Stream, head: Head, event: Event) -> Head:
+    """Check that an event is what was exported and follows the one before it."""
+
+    def refused(why: str) -> RestoreRefused:
+        return RestoreRefused(stream.uuid, event.version, why)
+
+    if event.version != head.version + 1:
+        raise refused(f"does not follow version {head.version}")
+    if event.recorded_us < head.recorded_at:
+        raise refused("was recorded before the version it follows")
+    if event.body_text is None:
+        body_digest = event.body_digest
+    else:
+        body_digest = None if event.salt is None else digest_of_body(event.salt, event.body_text)
+    if body_digest is None or len(body_digest) != 32 or (event.body_text is None) == (event.salt is not None):
+        raise refused("has neither a salt and its body nor, redacted, the digest of its body")
+    if digest_of_event(head.digest, event.header, event.frame_text, body_digest) != event.digest:
+        raise refused("was changed, or does not follow the version before it: its digest is another")
+    if event.body_text is not None and not follows_from_body(event):
+        raise refused("has a frame that does not follow from its body")
+    return Head(event.version, event.digest, event.recorded_us)
+
+
+def follows_from_body(event: Event) -> bool:
+    """Whether the frame of an unredacted event is the one that its body gives; so too if this build cannot tell."""
+    try:
+        prepared = prepare({"type": event.type, "v": event.v, **event.body})
+    except InvalidEvent:
+        return True
+    return prepared.frame_text == event.frame_text
+
+
+def _prefix(event: Event, name: str | None) -> str:
+    head = msgspec.json.encode(event.header).decode()[:-1]
+    if name is not None:
+        head += f',"conversation_name":{msgspec.json.encode(name).decode()}'
+    head += f',"frame":{event.frame_text}'
+    if event.salt is not None:
+        head += f',"salt":"{event.salt.hex()}"'
+    if event.body_digest is not None:
+        head += f',"body_digest":"{event.body_digest.hex()}"'
+    return f'{head},"digest":"{event.digest.hex()}"'
