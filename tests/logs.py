@@ -56,7 +56,7 @@ def event_at(draw: st.DrawFn, version: int) -> dict[str, Any]:
     match kind:
         case "message":
             role = draw(st.sampled_from(("user", "assistant", "system")))
-            fields = {"type": "message", "role": role, "content": draw(CONTENTS)}
+            fields: dict[str, Any] = {"type": "message", "role": role, "content": draw(CONTENTS)}
             return fields | {"scope": scope} | _maybe(draw, assistant=st.sampled_from(NAMES))
         case "call":
             fields = {"type": "message", "role": "assistant", "content": draw(CONTENTS)}

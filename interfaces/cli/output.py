@@ -117,25 +117,25 @@ def problems(out: Console, found: list[Problem]) -> None:
 
 
 def handoffs(found: list[Handoff]) -> None:
-    """A row for each transfer."""
-    table = _table("version", "scope", "from", "to", "mode", "before", "after", "hid", "added", "")
-    for handoff in found:
+    """Each transfer in a few lines."""
+    out = console()
+    for number, handoff in enumerate(found):
+        if number:
+            out.print()
+        heading = Text(f"{handoff.version:>5} ", "dim")
+        heading.append(f"{safe(handoff.from_ or 'nobody')} → {safe(handoff.to)}", "bold")
         marks = [mark for mark in ("inferred", "abandoned") if getattr(handoff, mark)]
-        if handoff.context != "all":
-            marks.append(handoff.context)
-        table.add_row(
-            str(handoff.version),
-            handoff.scope,
-            Text(safe(handoff.from_ or "-")),
-            Text(safe(handoff.to), "bold"),
-            handoff.mode,
-            str(handoff.before),
-            str(handoff.after),
-            Text(_listed((hidden.version, hidden.origin, hidden.call) for hidden in handoff.hid)),
-            Text(", ".join(message.origin.replace("_", " ") for message in handoff.added) or "-"),
-            Text(", ".join(marks), "dim"),
-        )
-    _show(table)
+        heading.append("".join(f" · {mark}" for mark in (handoff.scope, *marks)), "dim")
+        out.print(heading)
+        context = "" if handoff.context == "all" else f", context {handoff.context}"
+        out.print(Text(f"      {handoff.mode}{context}", "cyan"))
+        out.print(Text(f"      {handoff.before} messages before, {handoff.after} after"))
+        hid = _listed((hidden.version, hidden.origin, hidden.call) for hidden in handoff.hid)
+        out.print(Text(f"      hid {hid}"))
+        added = ", ".join(message.origin.replace("_", " ") for message in handoff.added)
+        out.print(Text(f"      added {added or 'nothing'}"))
+        if handoff.reason:
+            out.print(Text(f"      reason: {one_line(handoff.reason)}"))
 
 
 def changes(found: list[Change], names: tuple[str, str]) -> None:
@@ -206,7 +206,7 @@ def _listed(items: Iterable[tuple[int, str, str | None]]) -> str:
         else:
             run = []
             told.append(f"call {safe(call)} of {version}" if call else f"{version} {origin.replace('_', ' ')}")
-    return ", ".join(told) or "-"
+    return ", ".join(told) or "nothing"
 
 
 def _said(message: VisibleMessage) -> str:
