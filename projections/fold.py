@@ -1,4 +1,4 @@
-"""The fold of DESIGN section 4: rules 1 to 6 over the frames of a scope's events and of shared memory's."""
+"""The fold of DESIGN section 4, over the frames of a scope's events and of shared memory's."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from turnlog.store.frames import (
     TransferFrame,
 )
 
-from .pairing import CallKey
+from .assistant import declare
 from .path import Path
+from .state import SHARED, State
+from .summary import summarize
 from .transfer import ROLLING, transfer
-from .view import Hiding, Item, Origin, View
+from .view import Hiding, Item, Origin
 
-SHARED = "shared_memory"
 RULES = 1  # Raised when a change gives any log another view (DESIGN section 4).
 
 
@@ -41,150 +42,43 @@ class Modes:
         return self.modes.get(version) or self.mode or frame.mode or ROLLING
 
 
-@dataclass(frozen=True)
-class Said:
-    """The event that said something of an assistant, and whether it was any text."""
+def step(state: State, event: Event, frame: Frame, modes: Modes) -> None:
+    """Apply one event of the path."""
+    version, scope = event.version, event.scope or "chat"
+    match frame:
+        case MessageFrame():
+            _say(state, version, "message", scope, frame.role, frame)
+        case AssistantFrame():
+            declare(state, version, scope, frame)
+        case TransferFrame():
+            transfer(state, version, scope, frame, modes.of(version, frame))
+        case SummaryFrame():
+            summarize(state, version, scope, frame)
+        case ClearFrame():
+            state.view.hide(state.view.of(scope, lambda item: not item.is_prompt), Hiding("clear", version))
+        case ResponseFrame(status="completed"):
+            _say(state, version, "response", scope, "assistant", frame)
 
-    version: int
-    text: bool
 
-
-@dataclass
-class Known:
-    """What is known of an assistant, field by field: the latest that was said of it."""
-
-    system: Said | None = None
-    first_message: Said | None = None
-    tools: int | None = None
-    model: int | None = None
-
-
-@dataclass
-class State:
-    """What the events of a path have come to: the view, the assistants, and what rule 4 remembers."""
-
-    view: View = field(default_factory=View)
-    known: dict[str, Known] = field(default_factory=dict)
-    active: str | None = None
-    visible_before_active: frozenset[Item] = frozenset()
-    transfer_calls: list[CallKey] = field(default_factory=list)
-
-    def place(
-        self,
-        version: int,
-        origin: Origin,
-        scope: str,
-        role: Role,
-        assistant: str | None,
-        source: int,
-        body_field: str,
-        head: bool = False,
-    ) -> None:
-        """Add a text at the end, where its event stands, or at the head before everything."""
-        part = {"destination_message": 0, "prompt": 1, "first_message": 2}.get(origin, 0)
-        place = (0, -version) if head else (version, part)
-        self.view.add(Item(version, origin, place, scope, role, assistant, source, body_field))
-
-    def learn(self, assistant: str, version: int, frame: AssistantFrame | TransferFrame) -> Known:
-        """Take in what an event says of an assistant (rule 3)."""
-        known = self.known.setdefault(assistant, Known())
-        if frame.system is not None:
-            known.system = Said(version, frame.system)
-        if frame.first_message is not None:
-            known.first_message = Said(version, frame.first_message)
-        if frame.tools is not None:
-            known.tools = version
-        if isinstance(frame, AssistantFrame) and frame.model is not None:
-            known.model = version
-        return known
-
-    def activate(self, assistant: str, scope: str) -> None:
-        """Make an assistant the active one, before its prompt and first message are placed."""
-        self.active = assistant
-        self.visible_before_active = frozenset(self.view.of(scope, lambda item: not item.is_prompt))
-
-    def step(self, event: Event, frame: Frame, modes: Modes) -> None:
-        """Apply one event of the path."""
-        version, scope = event.version, event.scope or "chat"
-        match frame:
-            case MessageFrame():
-                self._say(version, "message", scope, frame.role, frame)
-            case AssistantFrame():
-                self._declare(version, scope, frame)
-            case TransferFrame():
-                transfer(self, version, scope, frame, modes.of(version, frame))
-            case SummaryFrame():
-                self._summarize(version, scope, frame)
-            case ClearFrame():
-                self.view.hide(self.view.of(scope, lambda item: not item.is_prompt), Hiding("clear", version))
-            case ResponseFrame(status="completed"):
-                self._say(version, "response", scope, "assistant", frame)
-
-    def _say(self, version: int, origin: Origin, scope: str, role: Role, frame: MessageFrame | ResponseFrame) -> None:
-        speaker = frame.assistant if isinstance(frame, MessageFrame) else None
-        self.view.add(
-            Item(
-                version,
-                origin,
-                (version, 0),
-                scope,
-                role,
-                speaker or (None if scope == SHARED else self.active),
-                version,
-                "content" if origin == "message" else "response",
-                frame.parts,
-                frame.tool_calls,
-                frame.tool_call_id if isinstance(frame, MessageFrame) else None,
-            )
-        )
-
-    def _declare(self, version: int, scope: str, frame: AssistantFrame) -> None:
-        """Rule 3."""
-        known = self.learn(frame.assistant, version, frame)
-        name = frame.assistant
-        if self.active is None:
-            self.activate(name, scope)
-            if known.system is not None and known.system.text:
-                self.place(version, "prompt", scope, "system", name, version, "system", head=True)
-            if known.first_message is not None and known.first_message.text:
-                self.place(version, "first_message", scope, "assistant", name, version, "first_message")
-        elif self.active == name and frame.system is not None:
-            mine = self.view.of(scope, lambda item: item.is_prompt and item.assistant == name)
-            newest = max(mine, key=lambda item: item.version, default=None)
-            if newest is not None:
-                self.view.hide([newest], Hiding("assistant", version))
-            if frame.system:
-                place = (0, -version) if newest is None else newest.place
-                self.view.add(Item(version, "prompt", place, scope, "system", name, version, "system"))
-
-    def _summarize(self, version: int, scope: str, frame: SummaryFrame) -> None:
-        """Rule 5."""
-        first, last = frame.first or version, frame.last or version
-        covered = self.view.of(scope, lambda item: _covers(first, last, item)) if frame.first is not None else []
-        item = Item(
+def _say(
+    state: State, version: int, origin: Origin, scope: str, role: Role, frame: MessageFrame | ResponseFrame
+) -> None:
+    speaker = frame.assistant if isinstance(frame, MessageFrame) else None
+    state.view.add(
+        Item(
             version,
-            "summary",
-            covered[0].place if covered else (version, 0),
+            origin,
+            (version, 0),
             scope,
-            frame.role,
-            None if scope == SHARED else self.active,
+            role,
+            speaker or (None if scope == SHARED else state.active),
             version,
-            "text",
-            ("text",) if frame.text else (),
-            covers=(first, last),
-            summary_of=frame.summary_of,
+            "content" if origin == "message" else "response",
+            frame.parts,
+            frame.tool_calls,
+            frame.tool_call_id if isinstance(frame, MessageFrame) else None,
         )
-        self.view.hide(covered, Hiding("summary", version))
-        self.view.add(item)
-        if frame.first is not None and not covered:
-            self.view.hide([item], Hiding("summary-covers-nothing-visible", version))
-
-
-def _covers(first: int, last: int, item: Item) -> bool:
-    if item.is_prompt or item.is_note:
-        return False
-    low, high = item.covers or (item.version, item.version)
-    return first <= low and high <= last
+    )
 
 
 class Fold:
@@ -213,7 +107,7 @@ class Fold:
             self._rewind(event.version, event.scope, frame.to)
         elif event.scope is not None:
             self._paths[event.scope].add(event)
-            self.state.step(event, frame, self.modes)
+            step(self.state, event, frame, self.modes)
 
     def on_path(self, version: int) -> bool:
         """Whether an event is still on the path, rewinds considered."""
@@ -228,7 +122,7 @@ class Fold:
         for event in merge(*(path.events() for path in self._paths.values()), key=lambda event: event.version):
             frame = event.frame
             assert frame is not None
-            self.state.step(event, frame, self.modes)
+            step(self.state, event, frame, self.modes)
         for key in self.state.view.items:
             self.abandoned.pop(key, None)
         for key, item in before.view.items.items():

@@ -9,10 +9,11 @@ import msgspec
 from turnlog.store import Event, Store
 from turnlog.store.frames import Mode, TransferFrame
 
-from .fold import SHARED, Fold
+from .fold import Fold
 from .history import Hidden, Reading, hidden_item
 from .pairing import Pairing, pair
 from .render import VisibleMessage
+from .state import SHARED
 from .view import Item
 
 

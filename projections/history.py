@@ -12,10 +12,11 @@ import msgspec
 from turnlog.store import Event, InvalidEvent, NotFound, Store
 from turnlog.store.frames import Mode
 
-from .fold import SHARED, Fold, Modes
+from .fold import Fold, Modes
 from .pairing import Pairing, pair
 from .problems import Problem, problems
 from .render import Contents, VisibleMessage, replacements
+from .state import SHARED
 from .view import Hiding, Item
 
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from turnlog.store.frames import Context, Mode, TransferFrame
 
 from .pairing import CallKey, pair
+from .state import State
 from .view import Hiding, Item
-
-if TYPE_CHECKING:
-    from .fold import State
 
 ROLLING: Mode = "rolling-history"
 REMOVING: Mode = "swap-system-message-in-history-and-remove-transfer-tool-messages"

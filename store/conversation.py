@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .append import Receipt
 from .events import (
@@ -18,8 +18,13 @@ from .events import (
 )
 from .expected import ANY, ExpectedVersion
 
-if TYPE_CHECKING:
-    from .log import Store
+
+class Appends(Protocol):
+    """What a handle needs of a store."""
+
+    def append(
+        self, conversation: str, events: Sequence[NewEvent | Mapping[str, Any]], *, expected: ExpectedVersion = ANY
+    ) -> Receipt: ...
 
 
 class Conversation:
@@ -29,7 +34,7 @@ class Conversation:
     `call.append(Summary(text="…", summary_of=2, first=1, last=2))`.
     """
 
-    def __init__(self, store: Store, name: str) -> None:
+    def __init__(self, store: Appends, name: str) -> None:
         self.store = store
         self.name = name
 

@@ -1,0 +1,75 @@
+"""What the events of a path have come to: the view, the assistants, and what a later transfer has to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from turnlog.store.frames import AssistantFrame, Role, TransferFrame
+
+from .pairing import CallKey
+from .view import Item, Origin, View
+
+SHARED = "shared_memory"
+
+
+@dataclass(frozen=True)
+class Said:
+    """The event that said something of an assistant, and whether it was any text."""
+
+    version: int
+    text: bool
+
+
+@dataclass
+class Known:
+    """What is known of an assistant, field by field: the latest that was said of it."""
+
+    system: Said | None = None
+    first_message: Said | None = None
+    tools: int | None = None
+    model: int | None = None
+
+
+@dataclass
+class State:
+    """What the events of a path have come to: the view, the assistants, and what rule 4 remembers."""
+
+    view: View = field(default_factory=View)
+    known: dict[str, Known] = field(default_factory=dict)
+    active: str | None = None
+    visible_before_active: frozenset[Item] = frozenset()
+    transfer_calls: list[CallKey] = field(default_factory=list)
+
+    def place(
+        self,
+        version: int,
+        origin: Origin,
+        scope: str,
+        role: Role,
+        assistant: str | None,
+        source: int,
+        body_field: str,
+        head: bool = False,
+    ) -> None:
+        """Add a text at the end, where its event stands, or at the head before everything."""
+        part = {"destination_message": 0, "prompt": 1, "first_message": 2}.get(origin, 0)
+        place = (0, -version) if head else (version, part)
+        self.view.add(Item(version, origin, place, scope, role, assistant, source, body_field))
+
+    def learn(self, assistant: str, version: int, frame: AssistantFrame | TransferFrame) -> Known:
+        """Take in what an event says of an assistant (rule 3)."""
+        known = self.known.setdefault(assistant, Known())
+        if frame.system is not None:
+            known.system = Said(version, frame.system)
+        if frame.first_message is not None:
+            known.first_message = Said(version, frame.first_message)
+        if frame.tools is not None:
+            known.tools = version
+        if isinstance(frame, AssistantFrame) and frame.model is not None:
+            known.model = version
+        return known
+
+    def activate(self, assistant: str, scope: str) -> None:
+        """Make an assistant the active one, before its prompt and first message are placed."""
+        self.active = assistant
+        self.visible_before_active = frozenset(self.view.of(scope, lambda item: not item.is_prompt))
