@@ -13,7 +13,7 @@ def declare(state: State, version: int, scope: str, frame: AssistantFrame) -> No
     known = state.learn(frame.assistant, version, frame)
     name = frame.assistant
     if state.active is None:
-        state.activate(name, scope)
+        state.activate(name, version, scope)
         if known.system is not None and known.system.text:
             state.place(version, "prompt", scope, "system", name, version, "system", head=True)
         if known.first_message is not None and known.first_message.text:

@@ -12,7 +12,7 @@ from turnlog.store.frames import Mode, TransferFrame
 from .fold import Fold
 from .history import Hidden, Reading, hidden_item
 from .pairing import Pairing, pair
-from .render import VisibleMessage
+from .render import Contents, VisibleMessage
 from .state import SHARED
 from .view import Item
 
@@ -62,7 +62,7 @@ def handoffs(
 def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> list[Handoff]:
     fold = reading.fold(scope, mode, modes)
     events: dict[int, Event] = {}
-    contents = reading.contents(events)
+    contents = Contents(events, reading.redactions)
     found = []
     for event in reading.events(scope):
         events[event.version] = event

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, get_args
 
 import msgspec
 
 from turnlog.store import Event, InvalidEvent, NotFound, Store
-from turnlog.store.frames import Mode
+from turnlog.store.frames import Mode, RequestFrame
 
 from .fold import Fold, Modes
 from .pairing import Pairing, pair
 from .problems import Problem, problems
-from .render import Contents, VisibleMessage, replacements
+from .redactions import Redactions, source_of
+from .render import Contents, VisibleMessage
 from .state import SHARED
 from .view import Hiding, Item
 
@@ -40,15 +42,14 @@ class History:
     out when asked for.
     """
 
-    def __init__(
-        self, conversation: str, version: int, fold: Fold, contents: Contents, last: int | None = None
-    ) -> None:
-        self.conversation = conversation
+    def __init__(self, reading: Reading, fold: Fold, events: Mapping[int, Event], last: int | None = None) -> None:
+        self.conversation = reading.conversation
         self.scope = fold.scope
-        self.version = version
+        self.version = reading.version
         self.assistant = fold.state.active
+        self._reading = reading
         self._fold = fold
-        self._contents = contents
+        self._contents = Contents(events, reading.redactions)
         self._last = last
 
     def __len__(self) -> int:
@@ -61,7 +62,7 @@ class History:
     def tools(self) -> list[dict[str, Any]]:
         """The active assistant's tools as they were given; only their names once redacted."""
         known = self._fold.state.known.get(self.assistant or "")
-        return [] if known is None or known.tools is None else self._contents.tools(known.tools)
+        return [] if known is None or known.tools is None else self._contents.tools(known.tools[0])
 
     @property
     def model(self) -> str | None:
@@ -72,7 +73,7 @@ class History:
     @cached_property
     def items(self) -> list[Item]:
         """The items that are visible, in order: the shape of `messages`."""
-        paired = [item for item in self._fold.state.view.visible if item not in self._pairing.hidden]
+        paired = [item for item in self._fold.state.view.visible if item not in self.pairing.hidden]
         return paired if self._last is None else paired[max(0, len(paired) - self._last) :]
 
     @cached_property
@@ -90,7 +91,7 @@ class History:
         """What is not visible, and why."""
         found = [hidden_item(item, hiding) for item, hiding in self._fold.abandoned.values()]
         for item in self._fold.state.view.items.values():
-            hiding = item.hidden or self._pairing.hidden.get(item)
+            hiding = item.hidden or self.pairing.hidden.get(item)
             if hiding is not None:
                 found.append(hidden_item(item, hiding))
             else:
@@ -102,7 +103,29 @@ class History:
     @cached_property
     def problems(self) -> list[Problem]:
         """Findings on this view, each with its event and advice."""
-        return problems(self._fold, self._pairing)
+        return problems(self._fold, self.pairing, self._redacted_requests())
+
+    @property
+    def sources(self) -> list[Event]:
+        """The events whose content the visible messages show, in order, and the one that gave the tools."""
+        known = self._fold.state.known.get(self.assistant or "")
+        tools = [] if known is None or known.tools is None else [known.tools[0]]
+        return [self._contents.events[version] for version in (*(item.source for item in self.items), *tools)]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 (hex) of what the model could see: for a `request` event's `history` (docs/format.md).
+
+        It is made of the events' own salted digests, so that nothing can be guessed from it once they are redacted.
+        """
+        lines: list[Any] = [[self.scope, self.assistant]]
+        for item in self.items:
+            calls = [index for index, _ in item.visible_calls]
+            lines.append([item.version, item.origin, item.role, item.assistant, item.text_only, calls])
+        for event in self.sources:
+            redaction = self._contents.redactions.of(event)
+            lines.append([event.digest.hex(), None if redaction is None else redaction.digest.hex()])
+        return sha256(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """The view as `history --json` prints it (DESIGN section 8)."""
@@ -117,9 +140,25 @@ class History:
             "problems": msgspec.to_builtins(self.problems),
         }
 
+    def _redacted_requests(self) -> list[int]:
+        """The requests of this scope whose history showed what has been redacted since."""
+        found = []
+        for event in self._contents.events.values():
+            frame = event.frame
+            if isinstance(frame, RequestFrame) and event.scope == self.scope:
+                gone = self._reading.redactions.since(event).targets()
+                if gone and gone.intersection(map(source_of, self._reading.at(frame.at).history(self.scope).sources)):
+                    found.append(event.version)
+        return found
+
     @cached_property
-    def _pairing(self) -> Pairing:
+    def pairing(self) -> Pairing:
+        """Which results answer which calls (rule 7)."""
         return pair(self._fold.state.view)
+
+    def message(self, item: Item) -> VisibleMessage:
+        """The message that an item of this view shows."""
+        return self._contents.message(item)
 
 
 def history(
@@ -146,19 +185,25 @@ def history(
 class Reading:
     """A conversation read up to a point, for several views of it."""
 
-    def __init__(self, store: Store, conversation: str, at: int | datetime | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        conversation: str,
+        at: int | datetime | None = None,
+        redactions: Redactions | None = None,
+    ) -> None:
         self.store = store
         self.conversation = store.stream(conversation).label
         self.version = resolve(store, conversation, at)
-        self._replacements = replacements(list(store.redactions(conversation)))
+        self.redactions = redactions or Redactions(store.redactions(conversation))
+
+    def at(self, version: int, redactions: Redactions | None = None) -> Reading:
+        """The same conversation up to another version, with other redactions if they are given."""
+        return Reading(self.store, self.conversation, version, redactions or self.redactions)
 
     def events(self, scope: str) -> Iterator[Event]:
         """The events that a view of `scope` folds."""
         return self.store.events(self.conversation, 1, self.version, scopes={scope, SHARED, None})
-
-    def contents(self, events: Mapping[int, Event]) -> Contents:
-        """What events said, by version."""
-        return Contents(events, self._replacements)
 
     def fold(self, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> Fold:
         """An empty fold; takes what `history` takes.
@@ -186,7 +231,7 @@ class Reading:
         for event in self.events(scope):
             fold.apply(event)
             events[event.version] = event
-        return History(self.conversation, self.version, fold, self.contents(events), last)
+        return History(self, fold, events, last)
 
 
 def resolve(store: Store, conversation: str, at: int | datetime | None) -> int:

@@ -8,14 +8,10 @@ from typing import Any
 import msgspec
 
 from turnlog.store import Event
-from turnlog.store.frames import AssistantFrame, RedactionFrame, TransferFrame
+from turnlog.store.frames import AssistantFrame, TransferFrame
 
+from .redactions import REDACTED, Redactions
 from .view import Item, Origin
-
-REDACTED = "[redacted]"
-
-
-Source = tuple[str, int]  # An event: the uuid of the conversation that owns it, and its version there.
 
 
 class VisibleCall(msgspec.Struct, frozen=True):
@@ -49,16 +45,16 @@ class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Contents:
-    """What the events of a conversation said, with its redactions applied."""
+    """What the events of a conversation said, by version, with its redactions applied."""
 
-    def __init__(self, events: Mapping[int, Event], redactions: Mapping[Source, str]) -> None:
-        self._events = events
-        self._redactions = redactions
+    def __init__(self, events: Mapping[int, Event], redactions: Redactions) -> None:
+        self.events = events
+        self.redactions = redactions
 
     def message(self, item: Item) -> VisibleMessage:
         """The message that an item shows."""
-        event = self._events[item.source]
-        redaction = self._redaction(event)
+        event = self.events[item.source]
+        redaction = self.redactions.text(event)
         body = event.body if redaction is None else {}
         own = item.origin in ("message", "response", "summary", "prompt")
         return VisibleMessage(
@@ -82,8 +78,8 @@ class Contents:
 
     def tools(self, version: int) -> list[dict[str, Any]]:
         """The tools that an `assistant` or `transfer` event gave; only their names, once it is redacted."""
-        event = self._events[version]
-        if self._redaction(event) is not None:
+        event = self.events[version]
+        if self.redactions.text(event) is not None:
             frame = event.frame
             names = frame.tools if isinstance(frame, AssistantFrame | TransferFrame) else ()
             return [{"name": name} for name in names or ()]
@@ -92,13 +88,8 @@ class Contents:
 
     def model(self, version: int) -> str | None:
         """The model that an `assistant` event named; None once it is redacted."""
-        event = self._events[version]
-        return None if self._redaction(event) is not None else _text(event.body.get("model"))
-
-    def _redaction(self, event: Event) -> str | None:
-        """What stands in place of what an event said; None if it is not redacted."""
-        shown = self._redactions.get((event.conversation, event.version))
-        return REDACTED if shown is None and event.redacted else shown
+        event = self.events[version]
+        return None if self.redactions.text(event) is not None else _text(event.body.get("model"))
 
     def _content(self, item: Item, body: dict[str, Any]) -> str | list[dict[str, Any]]:
         content = body.get(item.body_field)
@@ -108,25 +99,6 @@ class Contents:
                 [part for part in parts if part.get("type") == "text" and part.get("text")] if item.text_only else parts
             )
         return content if isinstance(content, str) else ""
-
-
-def replacements(redactions: list[Event]) -> dict[Source, str]:
-    """What to show in place of each redacted event: the latest replacement, `[redacted]` if there is none."""
-    shown: dict[Source, str] = {}
-    replaced = set()
-    # From the last to the first, since a redaction can itself be redacted later.
-    for event in reversed(redactions):
-        frame = event.frame
-        if not isinstance(frame, RedactionFrame):
-            continue
-        here, target = (event.conversation, event.version), (event.conversation, frame.target)
-        if frame.replacement is None or target in replaced:
-            shown.setdefault(target, REDACTED)
-            continue
-        replaced.add(target)
-        text = _text(event.body.get("replacement")) or (REDACTED if event.redacted else "")
-        shown[target] = shown.get(here, text) if frame.replacement else ""
-    return shown
 
 
 def _arguments(body: dict[str, Any], index: int) -> str:

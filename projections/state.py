@@ -26,7 +26,7 @@ class Known:
 
     system: Said | None = None
     first_message: Said | None = None
-    tools: int | None = None
+    tools: tuple[int, tuple[str, ...]] | None = None
     model: int | None = None
 
 
@@ -37,8 +37,11 @@ class State:
     view: View = field(default_factory=View)
     known: dict[str, Known] = field(default_factory=dict)
     active: str | None = None
+    active_since: int = 0
     visible_before_active: frozenset[Item] = frozenset()
     transfer_calls: list[CallKey] = field(default_factory=list)
+    self_transfers: list[int] = field(default_factory=list)
+    unknown_froms: list[int] = field(default_factory=list)
 
     def place(
         self,
@@ -64,12 +67,13 @@ class State:
         if frame.first_message is not None:
             known.first_message = Said(version, frame.first_message)
         if frame.tools is not None:
-            known.tools = version
+            known.tools = (version, frame.tools)
         if isinstance(frame, AssistantFrame) and frame.model is not None:
             known.model = version
         return known
 
-    def activate(self, assistant: str, scope: str) -> None:
+    def activate(self, assistant: str, version: int, scope: str) -> None:
         """Make an assistant the active one, before its prompt and first message are placed."""
         self.active = assistant
+        self.active_since = version
         self.visible_before_active = frozenset(self.view.of(scope, lambda item: not item.is_prompt))

@@ -15,6 +15,10 @@ DELETING: Mode = "delete-history"
 
 def transfer(state: State, version: int, scope: str, frame: TransferFrame, mode: Mode) -> None:
     """Apply rules 4.1 to 4.5 to the view before the transfer."""
+    if frame.to == state.active:
+        state.self_transfers.append(version)
+    if frame.from_ is not None and frame.from_ != state.active:
+        state.unknown_froms.append(version)
     call = _call_of(state, scope, frame.tool_call_id)
     if call is not None:
         state.transfer_calls.append(call)
@@ -24,7 +28,7 @@ def transfer(state: State, version: int, scope: str, frame: TransferFrame, mode:
         _filter(state, version, scope, frame.context)
     _apply_mode(state, version, scope, mode)
 
-    state.activate(frame.to, scope)
+    state.activate(frame.to, version, scope)
     known = state.learn(frame.to, version, frame)
     if known.system is not None and known.system.text:
         head = mode != ROLLING

@@ -1,0 +1,69 @@
+"""Rule 8: what is shown in place of what was redacted (DESIGN section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from turnlog.store import Event
+from turnlog.store.frames import RedactionFrame
+
+REDACTED = "[redacted]"
+Source = tuple[str, int]  # An event: the uuid of the conversation that owns it, and its version there.
+
+
+def source_of(event: Event) -> Source:
+    """An event's identity, also in a fork of its conversation."""
+    return event.conversation, event.version
+
+
+class Redactions:
+    """The redactions of a conversation and of those it was forked from, in the order of the log."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._events = [event for event in events if isinstance(event.frame, RedactionFrame)]
+        self._by: dict[Source, Event] = {}
+        self._texts: dict[Source, str] = {}
+        replaced = set()
+        # From the last to the first, since a redaction can itself be redacted later.
+        for event in reversed(self._events):
+            frame = event.frame
+            assert isinstance(frame, RedactionFrame)
+            target = (event.conversation, frame.target)
+            self._by.setdefault(target, event)
+            if frame.replacement is None or target in replaced:
+                self._texts.setdefault(target, REDACTED)
+                continue
+            replaced.add(target)
+            self._texts[target] = self._replacement(event) if frame.replacement else ""
+
+    def text(self, event: Event) -> str | None:
+        """What stands in place of what an event said; None if it is not redacted."""
+        text = self._texts.get(source_of(event))
+        return REDACTED if text is None and event.redacted else text
+
+    def of(self, event: Event) -> Event | None:
+        """The latest redaction of an event."""
+        return self._by.get(source_of(event))
+
+    def targets(self) -> set[Source]:
+        """The events that are redacted."""
+        return set(self._by)
+
+    def before(self, event: Event) -> Redactions:
+        """Those that were there when an event was recorded."""
+        return Redactions(each for each in self._events if _order(each) < _order(event))
+
+    def since(self, event: Event) -> Redactions:
+        """Those that came after an event was recorded."""
+        return Redactions(each for each in self._events if _order(each) > _order(event))
+
+    def _replacement(self, event: Event) -> str:
+        text = self._texts.get(source_of(event))
+        if text is not None:
+            return text
+        replacement = event.body.get("replacement")
+        return replacement if isinstance(replacement, str) else REDACTED
+
+
+def _order(event: Event) -> tuple[int, int]:
+    return event.recorded_us, event.position
