@@ -159,3 +159,11 @@ SELECT
 FROM events
 JOIN conversations ON conversations.key = events.conversation
 WHERE events.type = 'transfer';
+
+-- What was said, for full-text search: one more projection, caught up when it is used, up to a position.
+CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5 (said, tokenize = 'unicode61 remove_diacritics 2');
+
+CREATE TABLE IF NOT EXISTS search_checkpoint (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    position INTEGER NOT NULL
+) STRICT;

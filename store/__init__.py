@@ -3,6 +3,7 @@
 from .append import Receipt
 from .codec import Event
 from .conversation import Conversation
+from .erasure import Target
 from .errors import (
     DuplicateEvent,
     InvalidEvent,
@@ -36,6 +37,8 @@ from .events import (
 from .exchange import Exported, Restored, line_of, read_line
 from .expected import ANY, MUST_EXIST, NONE_YET, Expected, ExpectedVersion, Unchanged
 from .log import Listed, Store
+from .redact import Redacted
+from .verify import Checkpoint, Fault, Verified, read_checkpoint
 
 __all__ = [
     "ANY",
@@ -43,6 +46,7 @@ __all__ = [
     "NONE_YET",
     "SCOPES",
     "Assistant",
+    "Checkpoint",
     "Clear",
     "Conversation",
     "Describe",
@@ -51,6 +55,7 @@ __all__ = [
     "Expected",
     "ExpectedVersion",
     "Exported",
+    "Fault",
     "InvalidEvent",
     "Listed",
     "Message",
@@ -59,6 +64,7 @@ __all__ = [
     "NewerStore",
     "NotFound",
     "Receipt",
+    "Redacted",
     "Redaction",
     "Request",
     "Response",
@@ -70,13 +76,16 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnusable",
     "Summary",
+    "Target",
     "TokenUsage",
     "ToolCall",
     "Transfer",
     "TransferContext",
     "TurnlogError",
     "Unchanged",
+    "Verified",
     "VersionConflict",
     "line_of",
+    "read_checkpoint",
     "read_line",
 ]

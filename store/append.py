@@ -13,6 +13,7 @@ from . import streams
 from .chain import digest_of_body, digest_of_event, header
 from .codec import Prepared, check_place, prepare, same_body
 from .database import Database
+from .erasure import erase
 from .errors import DuplicateEvent, InvalidEvent, VersionConflict
 from .events import SCOPES, NewEvent
 from .expected import Expected, ExpectedVersion, Unchanged
@@ -96,23 +97,8 @@ def insert(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) 
             )
         )
     position = db.insert(INSERT, rows)
-    for event in batch:
-        if isinstance(event.frame, RedactionFrame):
-            erase(db, stream, event.frame.target)
+    erase(db, stream, [event.frame.target for event in batch if isinstance(event.frame, RedactionFrame)])
     return Receipt(stream.uuid, head.version + 1, head.version + len(batch), position, digest.hex())
-
-
-def erase(db: Database, stream: Stream, target: int) -> None:
-    """Reduce an event to its frame, inside the transaction that appended its redaction."""
-    row = db.row(
-        "SELECT salt, body FROM events WHERE conversation = ? AND version = ? AND body IS NOT NULL",
-        (stream.key, target),
-    )
-    if row is not None:
-        db.rows(
-            "UPDATE events SET body = NULL, salt = NULL, body_digest = ? WHERE conversation = ? AND version = ?",
-            (digest_of_body(*row), stream.key, target),
-        )
 
 
 def check_batch(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) -> None:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 _OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
+_WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 _OUTER = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
 _NESTED = ("SAVEPOINT nested", "RELEASE nested", ("ROLLBACK TO nested", "RELEASE nested"))
 
@@ -40,6 +41,7 @@ class Database:
             raise StoreUnusable(str(path), f"needs SQLite 3.38 or newer, this is {sqlite3.sqlite_version}")
         self.path = str(path)
         self.read_only = read_only
+        self.left_every_file = True
         self._timeout = timeout
         self._lock = threading.RLock()
         self._connection = self._connect()
@@ -90,12 +92,27 @@ class Database:
             try:
                 yield
                 self._connection.execute(commit)
+                if not nested and not self.left_every_file:
+                    self.left_every_file = self._empty_wal()
             except BaseException:
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if self._connection.in_transaction:
                     for statement in rollback:
                         self._connection.execute(statement)
                 raise
+
+    def erased(self) -> None:
+        """Say, inside a transaction, that it erases: the WAL is then written back and emptied when it has ended."""
+        self.left_every_file = False
+
+    def _empty_wal(self) -> bool:
+        """Whether the WAL could be emptied: a reader may hold it up."""
+        deadline = time.monotonic() + _WAL_PATIENCE
+        while self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(random.uniform(0, _PAUSE))
+        return True
 
     def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the live store to a new file; `progress` hears pages left and pages in all.
@@ -147,6 +164,8 @@ class Database:
         self._retried(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
         self._connection.execute(f"PRAGMA synchronous = {durability.upper()}")
         self._connection.execute("PRAGMA foreign_keys = ON")
+        # What is redacted must leave the file's free space too (DESIGN section 7).
+        self._connection.execute("PRAGMA secure_delete = ON")
         if migrations.MIGRATIONS.pending(self.tables):
             with self.transaction():
                 # Looked at again under the lock: another process may have got here first.

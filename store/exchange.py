@@ -12,10 +12,11 @@ from typing import Annotated, Any
 import msgspec
 
 from . import streams
-from .append import INSERT, erase
+from .append import INSERT
 from .chain import digest_of_body, digest_of_event, microseconds_of
 from .codec import GIVEN_BY_STORE, Event, prepare
 from .database import Database
+from .erasure import erase
 from .errors import InvalidEvent, RestoreRefused
 from .events import HEADER
 from .frames import ForkFrame, RedactionFrame
@@ -154,10 +155,8 @@ def _restore_one(db: Database, events: list[Event], name: str | None) -> Restore
         db.insert(INSERT, rows)
     except sqlite3.IntegrityError as error:
         raise RestoreRefused(identity, events[0].version, str(error)) from None
-    for event in events[present:]:
-        frame = event.frame
-        if isinstance(frame, RedactionFrame):
-            erase(db, stream, frame.target)
+    frames = [event.frame for event in events[present:]]
+    erase(db, stream, [frame.target for frame in frames if isinstance(frame, RedactionFrame)])
     return Restored(identity, stream.name, len(rows), present)
 
 

@@ -21,7 +21,9 @@ from .errors import NotFound
 from .events import SCOPES, NewEvent
 from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
+from .redact import Redacted, erase_conversation, fork, redact
 from .streams import OPEN, Segment, Stream
+from .verify import Checkpoint, Verified, checkpoint, verify
 
 _COLUMNS = (
     "events.position, events.version, events.type, events.v, events.scope, events.id, events.recorded_at,"
@@ -122,6 +124,65 @@ class Store:
         """
         with self.db.transaction():
             return restore(self.db, lines, name)
+
+    def fork(self, conversation: str, at: int | None = None, name: str | None = None) -> Receipt:
+        """Begin a conversation that shares another's events up to version `at` (its latest, if not given).
+
+        It costs one event; later events on either side are never seen on the other, redactions of what both share
+        aside. The receipt's `conversation` is the new uuid.
+
+        :raises NotFound: there is no such conversation or version.
+        :raises NameTaken: another conversation has the name.
+        """
+        return fork(self.db, conversation, at, name)
+
+    def redact(
+        self,
+        conversation: str,
+        versions: Sequence[int],
+        *,
+        reason: str,
+        replacement: str | None = None,
+        summaries: bool = False,
+        dry_run: bool = False,
+    ) -> Redacted:
+        """Erase what the events of these versions said, for good and from every file; their frames stay verifiable.
+
+        A version that a fork's parent owns is redacted there, and every fork shows it. The summaries that cover one
+        are named, and with `summaries` redacted too; `dry_run` only tells what would go.
+
+        :raises NotFound: there is no such conversation or version; nothing was erased.
+        :raises InvalidEvent: the reason or the replacement is not text.
+        """
+        return redact(self.db, conversation, versions, reason, replacement, summaries, dry_run)
+
+    def erase(self, conversation: str, *, reason: str = "erased", dry_run: bool = False) -> Redacted:
+        """Erase all that a conversation says, its name included, and leave its chain; `dry_run` only tells.
+
+        What a fork shares with its parent is the parent's, and stays.
+
+        :raises NotFound: there is no such conversation.
+        """
+        return erase_conversation(self.db, conversation, reason, dry_run)
+
+    def checkpoint(self, key: bytes | None = None) -> Checkpoint:
+        """Where every conversation stands; kept elsewhere, it makes truncation, rollback and loss show in `verify`.
+
+        With a `key` its root is an HMAC, which nobody without the key can make anew.
+        """
+        return checkpoint(self.db, key)
+
+    def verify(
+        self,
+        against: Checkpoint | None = None,
+        key: bytes | None = None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Verified:
+        """Recompute every digest of the store; the first bad event of each conversation is named.
+
+        Reads in pages, so that memory does not grow with the store. `progress` hears events done and in all.
+        """
+        return verify(self.db, self._own_events, against, key, progress)
 
     def rename(self, conversation: str, name: str | None) -> None:
         """Give a conversation another name, or none: its uuid stays.
@@ -252,6 +313,9 @@ class Store:
             Listed(name, identity, version, title, time_of(began), time_of(changed), parent, forked_at)
             for identity, name, parent, forked_at, version, changed, began, title in rows
         ]
+
+    def _own_events(self, stream: Stream) -> Iterator[Event]:
+        return self._pages(replace(stream.lineage[-1], first=1), "", (), False)
 
     def _recorded_at(self, stream: Stream, version: int) -> int:
         segment = next(segment for segment in stream.lineage if segment.first <= version <= segment.last)

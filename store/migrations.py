@@ -17,16 +17,37 @@ MIGRATIONS = Migrations("turnlog")
 @MIGRATIONS()
 def m001_log(db: Database) -> None:
     """Conversations, events, the triggers that guard them and the views that people read."""
-    for statement in _statements(SCHEMA.read_text(encoding="utf-8")):
-        db.execute(statement)
+    _run_schema(db)
 
 
-KNOWN = frozenset(migration.__name__ for migration in (m001_log,))
+@MIGRATIONS()
+def m002_search(db: Database) -> None:
+    """The full-text index and how far it has come."""
+    _run_schema(db)
+
+
+KNOWN = frozenset(migration.__name__ for migration in (m001_log, m002_search))
 
 
 def unknown(db: Database) -> list[str]:
     """Migrations that the store has and this build does not know."""
     return [migration.name for migration in MIGRATIONS.applied(db) if migration.name not in KNOWN]
+
+
+def triggers() -> dict[str, str]:
+    """The triggers of `schema.sql` by name, each as SQLite keeps its text."""
+    found = {}
+    for statement in _statements(SCHEMA.read_text(encoding="utf-8")):
+        start = statement.find("CREATE TRIGGER IF NOT EXISTS ")
+        if start >= 0:
+            text = statement[start:].strip().removesuffix(";").replace("IF NOT EXISTS ", "", 1)
+            found[text.split()[2]] = text
+    return found
+
+
+def _run_schema(db: Database) -> None:
+    for statement in _statements(SCHEMA.read_text(encoding="utf-8")):
+        db.execute(statement)
 
 
 def _statements(script: str) -> Iterator[str]:

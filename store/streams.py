@@ -132,7 +132,16 @@ def rename(db: Database, conversation: str, name: str | None) -> Stream:
 
 def head(db: Database, stream: Stream) -> Head:
     """The last event's version, digest and time; of a conversation without events, what the first one follows."""
-    for segment in reversed(stream.lineage):
+    return _head_of(db, stream.lineage, stream.uuid)
+
+
+def before_own(db: Database, stream: Stream) -> Head:
+    """What the first event that a conversation itself owns follows."""
+    return _head_of(db, stream.lineage[:-1], stream.uuid)
+
+
+def _head_of(db: Database, lineage: tuple[Segment, ...], identity: str) -> Head:
+    for segment in reversed(lineage):
         row = db.row(
             "SELECT version, digest, recorded_at FROM events WHERE conversation = ? AND version <= ?"
             " ORDER BY version DESC LIMIT 1",
@@ -140,7 +149,7 @@ def head(db: Database, stream: Stream) -> Head:
         )
         if row is not None:
             return Head(*row)
-    return Head(0, genesis(stream.uuid), 0)
+    return Head(0, genesis(identity), 0)
 
 
 def _stream(db: Database, row: tuple[Any, ...]) -> Stream:

@@ -1,0 +1,112 @@
+"""Erasure: what was said goes, and the frame, the digests and every view's shape stay (DESIGN section 7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .chain import digest_of_body
+from .database import Database
+from .errors import NotFound
+from .streams import Segment, Stream
+
+
+@dataclass(frozen=True)
+class Target:
+    """An event that a redaction erases or, of a summary, that tells of one; `conversation` is the uuid of its owner."""
+
+    conversation: str
+    version: int
+    type: str
+    scope: str | None
+
+
+def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
+    """Reduce events to their frames, inside the transaction that appended their redactions."""
+    indexed = False
+    for version in versions:
+        row = db.row(
+            "SELECT position, salt, body FROM events WHERE conversation = ? AND version = ? AND body IS NOT NULL",
+            (stream.key, version),
+        )
+        if row is None:
+            continue
+        position, salt, body = row
+        db.erased()
+        db.rows(
+            "UPDATE events SET body = NULL, salt = NULL, body_digest = ? WHERE conversation = ? AND version = ?",
+            (digest_of_body(salt, body), stream.key, version),
+        )
+        if db.row("SELECT 1 FROM search WHERE rowid = ?", (position,)) is not None:
+            db.rows("DELETE FROM search WHERE rowid = ?", (position,))
+            indexed = True
+    if indexed:
+        # A deleted row's words stay in the index until its segments are merged.
+        db.rows("INSERT INTO search (search) VALUES ('optimize')")
+
+
+def targets(db: Database, stream: Stream, versions: Sequence[int]) -> list[Target]:
+    """The events of these versions, each with the conversation that owns it.
+
+    :raises NotFound: there is no such version.
+    """
+    found = []
+    for version in versions:
+        segment = _owner(stream, version)
+        row = db.row("SELECT type, scope FROM events WHERE conversation = ? AND version = ?", (segment.key, version))
+        if row is None:
+            raise NotFound("version", version)
+        found.append(Target(segment.uuid, version, *row))
+    return found
+
+
+def covering_summaries(db: Database, stream: Stream, wanted: Sequence[Target]) -> list[Target]:
+    """The summaries that cover any of these events: in the conversations that own them, and in all their forks."""
+    found = []
+    for target in wanted:
+        segment = _owner(stream, target.version)
+        for key, identity in [(segment.key, segment.uuid), *_forks(db, segment.key, target.version)]:
+            rows = db.rows(
+                "SELECT version, type, scope, frame FROM events WHERE conversation = ? AND type = 'summary'"
+                " AND type <> 'message' AND scope IS ? ORDER BY version",
+                (key, target.scope),
+            )
+            for version, type_, scope, frame in rows:
+                covers = json.loads(frame)
+                if covers.get("first", 0) <= target.version <= covers.get("last", -1):
+                    found.append(Target(identity, version, type_, scope))
+    return [target for target in dict.fromkeys(found) if target not in wanted]
+
+
+def own_content(db: Database, stream: Stream) -> list[Target]:
+    """The events that a conversation itself owns and that say more than their frame does."""
+    own = stream.lineage[-1]
+    rows = db.rows(
+        "SELECT version, type, scope FROM events WHERE conversation = ? AND body IS NOT NULL AND body <> frame"
+        " ORDER BY version",
+        (own.key,),
+    )
+    return [Target(own.uuid, version, type_, scope) for version, type_, scope in rows]
+
+
+def _owner(stream: Stream, version: int) -> Segment:
+    for segment in stream.lineage:
+        if segment.first <= version <= segment.last:
+            return segment
+    raise NotFound("version", version)
+
+
+def _forks(db: Database, key: int, version: int) -> list[tuple[int, str]]:
+    """The conversations that share a version by forking, directly or not."""
+    return [
+        (child, identity)
+        for child, identity in db.rows(
+            "WITH RECURSIVE forks (key, uuid) AS ("
+            " SELECT key, uuid FROM conversations WHERE parent = ? AND forked_at >= ?"
+            " UNION SELECT below.key, below.uuid FROM conversations AS below"
+            " JOIN forks ON below.parent = forks.key AND below.forked_at >= ?)"
+            " SELECT key, uuid FROM forks",
+            (key, version, version),
+        )
+    ]
