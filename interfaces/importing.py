@@ -11,11 +11,12 @@ from turnlog.store import Event, InvalidEvent, NotFound, Store, TurnlogError
 from turnlog.store.codec import Prepared, prepare, same_body
 from turnlog.store.errors import shown
 
-from .formats import log, openai
+from .formats import chatcli, log, openai
 from .formats.document import BrokenFile, Document, Value, values
 from .formats.transfers import TransferTools
 
-FORMATS = ("openai", "events")
+FORMATS = ("openai", "events", "chatcli")
+_READ = {"openai": openai.read, "chatcli": chatcli.read}
 OnDivergence = Literal["refuse", "rewind"]
 
 
@@ -78,7 +79,7 @@ def import_file(
         exported = log.read_export(file, data)
         restored = store.restore(exported, conversation)
         return [Imported(each.name or each.conversation, each.added, each.present) for each in restored]
-    documents = log.read(file, found) if format == "events" else [openai.read(file, value, tools) for value in found]
+    documents = log.read(file, found) if format == "events" else [_READ[format](file, each, tools) for each in found]
     if conversation is not None and len(documents) > 1:
         raise InvalidEvent("conversation", conversation, f"cannot name all {len(documents)} conversations of {file}")
     imported = []
@@ -93,6 +94,8 @@ def import_file(
 
 
 def _recognised(file: str, value: Value) -> str:
+    if chatcli.recognises(value.value):
+        return "chatcli"
     if openai.recognises(value.value):
         return "openai"
     if log.recognises(value.value):
@@ -132,7 +135,7 @@ def _compared(
     """Compare a document with what the log has of it: the whole log or, of messages, each scope's path."""
     plan = _Plan([], [])
     places: dict[str | None, list[int]] = {}
-    if document.types is None:
+    if document.could_hold is None:
         places[None] = list(range(len(batch)))
     else:
         for index, event in enumerate(batch):
@@ -143,10 +146,10 @@ def _compared(
             else:
                 plan.new.append(index)
     for scope, indexes in places.items():
-        if document.types is None:
+        if document.could_hold is None:
             recorded = list(store.events(name))
         else:
-            recorded = [event for event in path_of(store, name, scope or "chat") if event.type in document.types]
+            recorded = list(filter(document.could_hold, path_of(store, name, scope or "chat")))
         for number, (index, there) in enumerate(zip(indexes, recorded, strict=False)):
             if _is_same(batch[index], there):
                 plan.present += 1

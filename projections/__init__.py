@@ -1,30 +1,49 @@
 """The read side of turnlog: pure folds over events."""
 
+from .check import Finding, check
 from .describe import Description, describe
 from .diff import Change, diff
+from .explain import Explained, Passed, explain
 from .fold import RULES, Fold, Modes
 from .handoffs import Handoff, handoffs
 from .history import MODES, Hidden, History, history
 from .path import path_of
-from .problems import Problem
+from .problems import ADVICE, Problem
 from .render import VisibleCall, VisibleMessage
+from .replay import Replayed, replay
+from .search import Found, catch_up, rebuild, search
+from .usage import UsageRow, usage
 
 __all__ = [
+    "ADVICE",
     "MODES",
     "RULES",
     "Change",
     "Description",
+    "Explained",
+    "Finding",
     "Fold",
+    "Found",
     "Handoff",
     "Hidden",
     "History",
     "Modes",
+    "Passed",
     "Problem",
+    "Replayed",
+    "UsageRow",
     "VisibleCall",
     "VisibleMessage",
+    "catch_up",
+    "check",
     "describe",
     "diff",
+    "explain",
     "handoffs",
     "history",
     "path_of",
+    "rebuild",
+    "replay",
+    "search",
+    "usage",
 ]

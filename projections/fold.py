@@ -109,9 +109,9 @@ class Fold:
             self._paths[event.scope].add(event)
             step(self.state, event, frame, self.modes)
 
-    def on_path(self, version: int) -> bool:
-        """Whether an event is still on the path, rewinds considered."""
-        return any(version in path for path in self._paths.values())
+    def path(self, scope: str) -> list[Event]:
+        """The events on the path of this scope or of shared memory, rewinds considered."""
+        return self._paths[scope].events()
 
     def _rewind(self, version: int, scope: str | None, to: int) -> None:
         """Rule 1, and rule 2's merging of the two paths."""

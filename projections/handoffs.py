@@ -13,7 +13,6 @@ from .fold import Fold
 from .history import Hidden, Reading, hidden_item
 from .pairing import Pairing, pair
 from .render import Contents, VisibleMessage
-from .state import SHARED
 from .view import Item
 
 
@@ -54,7 +53,7 @@ def handoffs(
     :raises InvalidEvent: a mode is unknown.
     """
     reading = Reading(store, conversation)
-    scopes = [name for name in store.scopes(conversation) if name != SHARED] if scope is None else [scope]
+    scopes = store.scopes_in_use(conversation) if scope is None else [scope]
     found = [handoff for name in scopes for handoff in _of_scope(reading, name, mode, modes)]
     return sorted(found, key=lambda handoff: handoff.version)
 
@@ -103,7 +102,8 @@ def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[in
                 inferred=bool(frame.inferred),
             )
         )
-    return [msgspec.structs.replace(handoff, abandoned=not fold.on_path(handoff.version)) for handoff in found]
+    on_path = {event.version for event in fold.path(scope)}
+    return [msgspec.structs.replace(handoff, abandoned=handoff.version not in on_path) for handoff in found]
 
 
 def _visible(fold: Fold, pairing: Pairing) -> list[Item]:

@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 import msgspec
 
-from turnlog.store import Event, InvalidEvent, NotFound, Store
+from turnlog.store import Event, InvalidEvent, NotFound, Request, Store
 from turnlog.store.frames import Mode, RequestFrame
 
-from .fold import Fold, Modes
+from .fold import RULES, Fold, Modes
 from .pairing import Pairing, pair
 from .problems import Problem, problems
 from .redactions import Redactions, source_of
@@ -89,9 +89,9 @@ class History:
     @cached_property
     def hidden(self) -> list[Hidden]:
         """What is not visible, and why."""
-        found = [hidden_item(item, hiding) for item, hiding in self._fold.abandoned.values()]
-        for item in self._fold.state.view.items.values():
-            hiding = item.hidden or self.pairing.hidden.get(item)
+        found = []
+        for item in self.everything:
+            hiding = self.hiding(item)
             if hiding is not None:
                 found.append(hidden_item(item, hiding))
             else:
@@ -140,6 +140,10 @@ class History:
             "problems": msgspec.to_builtins(self.problems),
         }
 
+    def request(self, **fields: Any) -> Request:
+        """The event that records a call of a model with this history: `model`, `parameters`, `cache_points` …"""
+        return Request(scope=self.scope, at=self.version, history=self.digest, rules=RULES, **fields)
+
     def _redacted_requests(self) -> list[int]:
         """The requests of this scope whose history showed what has been redacted since."""
         found = []
@@ -155,6 +159,21 @@ class History:
     def pairing(self) -> Pairing:
         """Which results answer which calls (rule 7)."""
         return pair(self._fold.state.view)
+
+    @property
+    def everything(self) -> list[Item]:
+        """Every item there is or was, those that a rewind abandoned included."""
+        return [*self._fold.state.view.items.values(), *(item for item, _ in self._fold.abandoned.values())]
+
+    def hiding(self, item: Item) -> Hiding | None:
+        """What hides an item of this view; None if it is visible."""
+        abandoned = self._fold.abandoned.get((item.version, item.origin))
+        return abandoned[1] if abandoned else item.hidden or self.pairing.hidden.get(item)
+
+    @property
+    def fold(self) -> Fold:
+        """The fold that this view was taken from."""
+        return self._fold
 
     def message(self, item: Item) -> VisibleMessage:
         """The message that an item of this view shows."""

@@ -42,9 +42,6 @@ class Path:
             step = step.before
         return found[::-1]
 
-    def __contains__(self, version: object) -> bool:
-        return any(event.version == version for event in self.events())
-
     def _note(self, version: int, end: Step | None) -> None:
         self._versions.append(version)
         self._ends.append(end)

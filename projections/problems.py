@@ -21,7 +21,7 @@ ADVICE = {
     "unknown-from": "the assistant that it hands over from was not the active one: check who wrote the transfer",
     "repeated-first-message": "the same assistant's first message is visible twice: let it wait for the user instead",
     "summary-covers-nothing-visible": "nothing in its range was visible: give the range of what the summary tells",
-    "summary-tells-hidden": "the summary covers what a transfer has hidden and may tell it: give a range after the transfer",
+    "summary-tells-hidden": "the summary covers what a transfer has hidden, and may tell it: begin its range later",
     "unknown-event": "this build does not know the event's type, version or a value in it: upgrade turnlog to see it",
     "redacted-since-request": "a model was sent what has been redacted since: see what its provider keeps",
 }

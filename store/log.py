@@ -231,6 +231,20 @@ class Store:
         """
         return [*SCOPES, *sorted(described_scopes(self.db, self.stream(conversation)) - set(SCOPES))]
 
+    def scopes_in_use(self, conversation: str) -> list[str]:
+        """The scopes that a conversation has events in.
+
+        :raises NotFound: there is no such conversation.
+        """
+        found: set[str] = set()
+        for segment in self.stream(conversation).lineage:
+            rows = self.db.rows(
+                "SELECT DISTINCT scope FROM events WHERE conversation = ? AND version <= ? AND scope IS NOT NULL",
+                (segment.key, segment.last),
+            )
+            found.update(scope for (scope,) in rows)
+        return sorted(found, key=lambda scope: (SCOPES.index(scope) if scope in SCOPES else len(SCOPES), scope))
+
     def events(
         self,
         conversation: str,

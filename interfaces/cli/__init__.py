@@ -1,6 +1,6 @@
 """The `turnlog` command (DESIGN section 8)."""
 
-from . import read, write
+from . import audit, read, write
 from .common import main
 
-__all__ = ["main", "read", "write"]
+__all__ = ["audit", "main", "read", "write"]

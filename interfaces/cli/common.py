@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from turnlog.projections import MODES
-from turnlog.store import Store, TurnlogError
+from turnlog.store import Store, StoreUnusable, TurnlogError
 from turnlog.store.frames import Mode
 
 from . import output
@@ -46,11 +47,7 @@ class _At(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | datetime:
         if isinstance(value, str) and value.isdecimal():
             return int(value)
-        try:
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a version nor a time such as 2026-11-29T12:00:00", param, ctx)
-        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return TIME.convert(value, param, ctx)
 
 
 class _ModeOf(click.ParamType[Any]):
@@ -85,31 +82,53 @@ AT = _At()
 POINT = _Point()
 
 
+class _Time(click.ParamType[Any]):
+    """A time, UTC unless it says otherwise."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 2026-11-29T12:00:00", param, ctx)
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+TIME = _Time()
+
+
 def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the store, opened read-only, as its first argument."""
     return _with_store(command, read_only=True)
 
 
 def writing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the store, which must be there, as its first argument."""
+    return _with_store(command, must_exist=True)
+
+
+def making(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the store, made if it does not exist, as its first argument."""
-    return _with_store(command, read_only=False)
+    return _with_store(command)
 
 
-def _with_store(command: Callable[..., Any], read_only: bool) -> Callable[..., Any]:
+def _with_store(command: Callable[..., Any], read_only: bool = False, must_exist: bool = False) -> Callable[..., Any]:
     @click.option("--db", metavar="PATH", help="The store's file, here too.")
     @functools.wraps(command)
     @click.pass_context
     def wrapped(ctx: click.Context, /, *arguments: Any, db: str | None, **options: Any) -> Any:
-        with Store(db or ctx.obj, read_only=read_only) as store:
+        path = db or ctx.obj
+        if must_exist and not Path(path).exists():
+            raise StoreUnusable(path, "does not exist")
+        with Store(path, read_only=read_only) as store:
             return command(store, *arguments, **options)
 
     return wrapped
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
-scope = click.option(
-    "--scope", default="chat", show_default=True, help="chat, agent, coder, shared_memory …"
-)
+scope = click.option("--scope", default="chat", show_default=True, help="chat, agent, coder, shared_memory …")
 at = click.option("--at", type=AT, help="A version or a time (UTC); the latest if not given.")
 mode = click.option("--mode", type=click.Choice(MODES), help="What if every transfer had this mode?")
 modes = click.option(

@@ -11,7 +11,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.projections import Change, Handoff, Hidden, History, Problem, VisibleMessage
+from turnlog.projections import (
+    Change,
+    Explained,
+    Finding,
+    Found,
+    Handoff,
+    Hidden,
+    History,
+    Problem,
+    UsageRow,
+    VisibleMessage,
+)
 from turnlog.store import Event, Listed
 
 _ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
@@ -31,11 +42,14 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else _PIPED_WIDTH)
 
 
+def to_json(value: Any) -> bytes:
+    """A value as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2)
+
+
 def print_json(value: Any) -> None:
     """A value as JSON: indented on a terminal, else on one line."""
-    text = msgspec.json.encode(value)
-    if sys.stdout.isatty():
-        text = msgspec.json.format(text, indent=2)
+    text = to_json(value) if sys.stdout.isatty() else msgspec.json.encode(value)
     sys.stdout.write(text.decode() + "\n")
     sys.stdout.flush()
 
@@ -136,6 +150,61 @@ def handoffs(found: list[Handoff]) -> None:
         out.print(Text(f"      added {added or 'nothing'}"))
         if handoff.reason:
             out.print(Text(f"      reason: {one_line(handoff.reason)}"))
+
+
+def explained(found: list[Explained]) -> None:
+    """What became of the things that an event placed."""
+    out = console()
+    for each in found:
+        line = Text(f"{each.scope} ", "bold")
+        line.append(f"{each.origin.replace('_', ' ')}: ")
+        if each.place is not None:
+            line.append(f"visible, message {each.place + 1}", "green")
+        else:
+            line.append(f"hidden by {each.rule}, version {each.by}", "red")
+        out.print(line)
+        for call, rule, by in each.calls:
+            out.print(Text(f"      its call {safe(call)} was removed by {rule}, version {by}"))
+        for passed in each.passed:
+            out.print(Text(f"      outlived {passed.version} {passed.what}", "dim"))
+
+
+def findings(found: list[Finding]) -> None:
+    """Findings, under the conversations that they are on."""
+    out = console()
+    conversation = None
+    for each in found:
+        if each.conversation != conversation:
+            conversation = each.conversation
+            out.print(Text(safe(conversation), "bold"))
+        line = Text(f"{each.version:>5} {each.scope} ")
+        line.append(each.rule + (f" (call {safe(each.call)})" if each.call else ""), "yellow")
+        line.append(f": {each.advice}")
+        out.print(line)
+
+
+def found(hits: list[Found]) -> None:
+    """What a search found, a few lines each."""
+    out = console()
+    for hit in hits:
+        line = Text(f"{safe(hit.conversation)} ", "bold")
+        line.append(f"{hit.version} {hit.scope or '-'} {hit.role or hit.type}")
+        if hit.assistant not in (None, hit.role):
+            line.append(f" {safe(str(hit.assistant))}", "dim")
+        if hit.hidden_by is not None:
+            line.append(f" · hidden by {hit.hidden_by[0]}, version {hit.hidden_by[1]}", "red")
+        out.print(line)
+        out.print(Text(f"      {one_line(hit.snippet, 200)}"))
+
+
+def usage(rows: list[UsageRow]) -> None:
+    """A row of tokens for each conversation, scope, assistant and model."""
+    table = _table("conversation", "scope", "assistant", "model", "calls", "prompt", "completion", "total", "cached")
+    for row in rows:
+        counts = (row.calls, row.prompt_tokens, row.completion_tokens, row.total_tokens, row.cached_tokens)
+        names = (row.conversation, row.scope, row.assistant or "-", row.model or "-")
+        table.add_row(*(Text(safe(name)) for name in names), *(f"{count:,}" for count in counts))
+    _show(table)
 
 
 def changes(found: list[Change], names: tuple[str, str]) -> None:

@@ -12,8 +12,9 @@ import click
 from turnlog import projections
 from turnlog.store import Rewind, Store, TurnlogError
 
+from ..formats import chatcli, openai
 from ..formats import log as events_format
-from ..formats import openai
+from ..formats.document import encoded
 from ..formats.transfers import DEFAULT, TransferTools
 from ..importing import FORMATS, Diverged, Imported, OnDivergence, import_file
 from . import common, output
@@ -40,7 +41,7 @@ from .common import main
 )
 @click.option("--no-transfers", is_flag=True, help="Infer no transfers from tool calls.")
 @common.as_json
-@common.writing
+@common.making
 def import_(
     store: Store,
     files: tuple[str, ...],
@@ -156,9 +157,12 @@ def export(
     if format_ == "events":
         lines: Iterator[str] = events_format.write(store, conversation)
     else:
-        view = projections.history(store, conversation, scope, at)
-        document = openai.write(label, view, projections.describe(store, conversation).metadata)
-        lines = iter([openai.encoded(document)])
+        metadata = projections.describe(store, conversation).metadata
+        if format_ == "openai":
+            document = openai.write(label, projections.history(store, conversation, scope, at), metadata)
+        else:
+            document = chatcli.write(lambda each: projections.history(store, conversation, each, at), metadata)
+        lines = iter([encoded(document)])
     if target is None:
         for line in lines:
             sys.stdout.write(line + "\n")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pydantic
 
-from turnlog.store import TurnlogError
+from turnlog.store import Event, TurnlogError
 from turnlog.store.errors import shown
 
 
@@ -34,14 +34,14 @@ class BrokenFile(TurnlogError):
 class Document:
     """A conversation as a file has it: events to append, and where in the file each of them stands.
 
-    `types` are the types of events that the format can hold, so that others in the log are no difference;
-    None if the document is a whole log.
+    `could_hold` tells the recorded events that the format has a place for, so that others are no difference; None if
+    the document is a whole log.
     """
 
     name: str | None
     events: list[dict[str, Any]]
     places: list[str]
-    types: frozenset[str] | None
+    could_hold: Callable[[Event], bool] | None
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ def within(place: str, inner: str) -> str:
     return f"{place}, {inner}" if place else inner
 
 
-def lines_of(text: str) -> Iterator[str]:
-    """The lines of a text, where only a line feed ends one."""
-    return (line for line in text.split("\n") if line.strip())
+def encoded(document: dict[str, Any]) -> str:
+    """A document as one line of JSON."""
+    return msgspec.json.encode(document).decode()
 
 
 def _is_branch(step: int | str) -> bool:

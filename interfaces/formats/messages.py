@@ -65,14 +65,14 @@ class ChatMessage(pydantic.BaseModel):
 
 def is_prompt(message: Message) -> bool:
     """Whether a message that leads a conversation is its assistant's prompt: a system message with text."""
-    return _ROLES.get(message["role"], message["role"]) == "system" and bool(_text(message.get("content")))
+    return _ROLES.get(message["role"], message["role"]) == "system" and bool(text_of(message.get("content")))
 
 
 def prompt_event(message: Message) -> dict[str, Any]:
     """The `assistant` event of a leading system message."""
-    text = _text(message["content"])
+    text = text_of(message["content"])
     event: dict[str, Any] = {"type": "assistant", "assistant": ASSISTANT, "system": text}
-    return _with_extra(event, message, {"role": "system", "content": text})
+    return with_extra(event, message, {"role": "system", "content": text})
 
 
 def message_event(message: Message) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def message_event(message: Message) -> dict[str, Any]:
         event.get("name"),
         _words(message),
     )
-    return _with_extra(event, message, back)
+    return with_extra(event, message, back)
 
 
 def written(message: VisibleMessage) -> Message:
@@ -133,7 +133,8 @@ def _written(
     return message | extra
 
 
-def _with_extra(event: dict[str, Any], message: Message, back: Message) -> dict[str, Any]:
+def with_extra(event: dict[str, Any], message: Message, back: Message) -> dict[str, Any]:
+    """The event with what of `message` the event's fields would not give back; they give `back`."""
     lost = {key: value for key, value in message.items() if key not in back or back[key] != value}
     extra = lost | _words(message)
     return event | {"extra": extra} if extra else event
@@ -158,7 +159,8 @@ def _called(function: Message) -> dict[str, Any]:
     return {"name": function["name"], "arguments": arguments}
 
 
-def _text(content: Any) -> str:
+def text_of(content: Any) -> str:
+    """The text of a content, or of its text parts."""
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content if part.get("type") == "text")
     return content or ""

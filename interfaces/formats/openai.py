@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pydantic
 
 from turnlog.projections import History
@@ -13,7 +12,7 @@ from .document import Document, Value, validate, within
 from .messages import ASSISTANT, ChatMessage, is_prompt, message_event, prompt_event, written
 from .transfers import TransferTools
 
-TYPES = frozenset(("assistant", "message", "transfer"))
+_TYPES = ("assistant", "message", "transfer")
 
 
 class _Conversation(pydantic.BaseModel):
@@ -55,7 +54,7 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
             places.append(within(value.place, f"messages.{number}"))
     if tools is not None:
         events, places = tools.inferred(events, places)
-    return Document(given.get("id"), events, places, TYPES)
+    return Document(given.get("id"), events, places, lambda event: event.type in _TYPES)
 
 
 def write(conversation: str, history: History, metadata: dict[str, Any]) -> dict[str, Any]:
@@ -66,8 +65,3 @@ def write(conversation: str, history: History, metadata: dict[str, Any]) -> dict
     if history.model is not None:
         document["model"] = history.model
     return document | metadata
-
-
-def encoded(document: dict[str, Any]) -> str:
-    """A document as one line of JSON."""
-    return msgspec.json.encode(document).decode()

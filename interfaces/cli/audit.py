@@ -1,0 +1,256 @@
+"""Commands of the audit: verify, checkpoint, redact, erase, fork, replay, explain, check, search, usage."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from turnlog import projections
+from turnlog.projections import ADVICE
+from turnlog.store import Redacted, Store, Target, read_checkpoint
+
+from . import common, output
+from .common import main
+
+_key = click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file whose bytes are the key: the root is an HMAC.",
+)
+
+
+@main.command()
+@click.option("--checkpoint", "file", type=click.Path(exists=True, dir_okay=False), help="A checkpoint kept elsewhere.")
+@_key
+@common.as_json
+@common.reading
+def verify(store: Store, file: str | None, key_file: str | None, as_json: bool) -> None:
+    """Recompute every digest and name the first bad event of each conversation."""
+    against = None if file is None else read_checkpoint(Path(file).read_bytes())
+    with common.progress("verify", as_json) as progress:
+        found = store.verify(against, _key_of(key_file), progress)
+    if as_json:
+        output.print_json(found)
+    else:
+        for fault in found.faults:
+            where = "the store" if fault.conversation is None else f"conversation {output.safe(fault.conversation)}"
+            version = "" if fault.version is None else f", version {fault.version}"
+            click.echo(f"{where}{version}: {fault.why}")
+        verdict = f"{len(found.faults)} faults" if found.faults else "no fault"
+        click.echo(f"{found.events} events of {found.conversations} conversations: {verdict}")
+    if found.faults:
+        sys.exit(1)
+
+
+@main.command()
+@click.option("--output", "target", type=click.Path(dir_okay=False), help="A file; standard output if not given.")
+@_key
+@common.as_json
+@common.reading
+def checkpoint(store: Store, target: str | None, key_file: str | None, as_json: bool) -> None:
+    """Write where every conversation stands, to be kept elsewhere."""
+    taken = store.checkpoint(_key_of(key_file))
+    if target is None:
+        output.print_json(taken)
+        return
+    Path(target).write_bytes(output.to_json(taken) + b"\n")
+    if as_json:
+        output.print_json({"file": target, "conversations": len(taken.conversations), "root": taken.root})
+    else:
+        click.echo(f"{target}: {len(taken.conversations)} conversations, root {taken.root}")
+
+
+@main.command()
+@click.argument("conversation")
+@click.argument("versions", nargs=-1, required=True, type=click.IntRange(min=1), metavar="VERSION…")
+@click.option("--reason", required=True, help="Why; it stays in the log.")
+@click.option("--replacement", help="What to show instead of [redacted].")
+@click.option("--summaries", is_flag=True, help="Redact the summaries that cover them too.")
+@click.option("--dry-run", is_flag=True, help="Only list what would go.")
+@common.as_json
+@common.writing
+def redact(
+    store: Store,
+    conversation: str,
+    versions: tuple[int, ...],
+    reason: str,
+    replacement: str | None,
+    summaries: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Erase what events said, for good; their place, shape and digests stay."""
+    done = store.redact(
+        conversation, versions, reason=reason, replacement=replacement, summaries=summaries, dry_run=dry_run
+    )
+    _tell_redacted(done, dry_run, as_json)
+
+
+@main.command()
+@click.argument("conversation")
+@click.option("--reason", default="erased", show_default=True, help="Why; it stays in the log.")
+@click.option("--dry-run", is_flag=True, help="Only list what would go.")
+@common.as_json
+@common.writing
+def erase(store: Store, conversation: str, reason: str, dry_run: bool, as_json: bool) -> None:
+    """Erase all that a conversation says, its name included; its chain stays."""
+    _tell_redacted(store.erase(conversation, reason=reason, dry_run=dry_run), dry_run, as_json)
+
+
+@main.command()
+@click.argument("conversation")
+@click.argument("name", required=False)
+@click.option("--at", "at", type=click.IntRange(min=1), help="The last version to share; the latest if not given.")
+@common.as_json
+@common.writing
+def fork(store: Store, conversation: str, name: str | None, at: int | None, as_json: bool) -> None:
+    """Begin a conversation, called NAME, that shares another's events up to a version."""
+    receipt = store.fork(conversation, at, name)
+    if as_json:
+        output.print_json(receipt)
+    else:
+        click.echo(f"{output.safe(name or receipt.conversation)} goes on from version {receipt.first - 1}")
+
+
+@main.command()
+@click.argument("conversation")
+@common.as_json
+@common.reading
+def replay(store: Store, conversation: str, as_json: bool) -> None:
+    """Project every recorded request again and compare it with what was sent."""
+    found = projections.replay(store, conversation)
+    if as_json:
+        output.print_json(found)
+        return
+    for each in found:
+        by = f" by version {', '.join(map(str, each.by))}" if each.by else ""
+        click.echo(f"{each.version:>5} {each.scope} at {each.at}: {each.outcome}{by}")
+    if not found:
+        click.echo("no requests")
+    if any(each.outcome == "unexplained" for each in found):
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("conversation")
+@click.argument("version", type=click.IntRange(min=1))
+@common.at
+@common.as_json
+@common.reading
+def explain(store: Store, conversation: str, version: int, at: int | datetime | None, as_json: bool) -> None:
+    """Tell why what an event placed is or is not visible, in each scope."""
+    found = projections.explain(store, conversation, version, at)
+    if as_json:
+        output.print_json(found)
+    elif found:
+        output.explained(found)
+    else:
+        click.echo(f"version {version} places nothing to be seen")
+
+
+@main.command()
+@click.argument("conversations", nargs=-1, metavar="[CONVERSATION…]")
+@click.option("--only", type=click.Choice(sorted(ADVICE)), help="Only this rule.")
+@common.as_json
+@common.reading
+def check(store: Store, conversations: tuple[str, ...], only: str | None, as_json: bool) -> None:
+    """Look for what makes handoffs go wrong; exit code 1 if anything is found (docs/findings.md explains each)."""
+    names = conversations or tuple(each.conversation or each.uuid for each in store.conversations())
+    found = [each for name in names for each in projections.check(store, name) if only in (None, each.rule)]
+    if as_json:
+        output.print_json(found)
+    else:
+        output.findings(found)
+        click.echo(f"{len(names)} conversations, {len(found)} findings")
+    if found:
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("query", nargs=-1, metavar="WORD…")
+@click.option("--conversation", help="Only in this one.")
+@click.option("--scope", help="Only in this scope.")
+@click.option("--role", type=click.Choice(("system", "user", "assistant", "tool")), help="Only said in this role.")
+@click.option("--assistant", help="Only said by, or to, this assistant.")
+@click.option("--since", type=common.TIME, help="Not before this time (UTC).")
+@click.option("--until", type=common.TIME, help="Before this time (UTC).")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--rebuild", is_flag=True, help="Make the index anew first.")
+@common.as_json
+@common.writing
+def search(
+    store: Store,
+    query: tuple[str, ...],
+    conversation: str | None,
+    scope: str | None,
+    role: str | None,
+    assistant: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    rebuild: bool,
+    as_json: bool,
+) -> None:
+    """Find the events that say all of these words, hidden ones included and marked."""
+    if not query and not rebuild:
+        raise click.UsageError("give a word to search for")
+    with common.progress("index", as_json) as progress:
+        (projections.rebuild if rebuild else projections.catch_up)(store, progress)
+    found = projections.search(
+        store,
+        " ".join(query),
+        conversation=conversation,
+        scope=scope,
+        role=role,
+        assistant=assistant,
+        since=since,
+        until=until,
+        limit=limit,
+    )
+    if as_json:
+        output.print_json(found)
+    elif found:
+        output.found(found)
+    else:
+        click.echo("nothing found")
+
+
+@main.command()
+@click.argument("conversation", required=False)
+@common.as_json
+@common.reading
+def usage(store: Store, conversation: str | None, as_json: bool) -> None:
+    """Add up the tokens of models, per conversation, scope, assistant and model."""
+    rows = projections.usage(store, conversation)
+    if as_json:
+        output.print_json(rows)
+    elif rows:
+        output.usage(rows)
+    else:
+        click.echo("no usage")
+
+
+def _tell_redacted(done: Redacted, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        output.print_json(done)
+        return
+    for target in done.erased:
+        click.echo(f"{'would go' if dry_run else 'erased'}: {_told(target)}")
+    for target in done.summaries:
+        click.echo(f"still tells of it: {_told(target)} (--summaries redacts it too)")
+    if not done.erased:
+        click.echo("nothing to erase")
+    if not done.left_every_file:
+        click.echo("a reader keeps the erased bytes in the write-ahead log until it closes the store", err=True)
+
+
+def _told(target: Target) -> str:
+    scope = "" if target.scope is None else f" of {target.scope}"
+    return f"{target.conversation} version {target.version}, a {target.type}{scope}"
+
+
+def _key_of(file: str | None) -> bytes | None:
+    return None if file is None else Path(file).read_bytes()
