@@ -75,7 +75,8 @@ WHEN NEW.position IS NOT OLD.position
       SELECT 1 FROM events AS redaction
       WHERE redaction.conversation = OLD.conversation
         AND redaction.type = 'redaction'
-        AND json_extract(redaction.frame, '$.target') = OLD.version)
+        AND json_extract(redaction.frame, '$.target') = OLD.version
+        AND redaction.version > OLD.version)
 BEGIN
     SELECT RAISE(ABORT, 'turnlog: events are never updated');
 END;

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from turnlog.projections import describe, path_of
-from turnlog.store import Event, InvalidEvent, NotFound, Store, TurnlogError
+from turnlog.store import (
+    Event,
+    Exported,
+    InvalidEvent,
+    NotFound,
+    Store,
+    TurnlogError,
+)
 from turnlog.store.codec import Prepared, prepare, same_body
 from turnlog.store.errors import shown
+from turnlog.store.frames import RewindFrame
+from turnlog.store.streams import checked_name
 
 from .formats import chatcli, log, openai
 from .formats.document import BrokenFile, Document, Value, values
 from .formats.transfers import TransferTools
 
 FORMATS = ("openai", "events", "chatcli")
+_RECOGNISE = {"events": log.recognises, "chatcli": chatcli.recognises, "openai": openai.recognises}
 _READ = {"openai": openai.read, "chatcli": chatcli.read}
+# The fields of events that name versions.
+_REFERENCES = {
+    "request": ("at",),
+    "response": ("request",),
+    "rewind": ("to",),
+    "redaction": ("target",),
+    "summary": ("first", "last"),
+}
 OnDivergence = Literal["refuse", "rewind"]
 
 
@@ -48,11 +66,15 @@ class Imported:
 
 @dataclass
 class _Plan:
-    """What of a document is new, by place in it, and the rewinds that go before; `present` was there already."""
+    """What of a document is new, by place in it, and the rewinds that go before; `present` was there already.
+
+    `events` are those to append where they are not the document's own.
+    """
 
     new: list[int]
     rewinds: list[dict[str, Any]]
     present: int = 0
+    events: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 
 def import_file(
@@ -76,30 +98,42 @@ def import_file(
     found = values(file, data)
     format = format or _recognised(file, found[0])
     if format == "events" and log.is_export(found[0].value):
-        exported = log.read_export(file, data)
-        restored = store.restore(exported, conversation)
-        return [Imported(each.name or each.conversation, each.added, each.present) for each in restored]
+        return _restore(store, log.read_export(file, data), conversation)
     documents = log.read(file, found) if format == "events" else [_READ[format](file, each, tools) for each in found]
     if conversation is not None and len(documents) > 1:
         raise InvalidEvent("conversation", conversation, f"cannot name all {len(documents)} conversations of {file}")
     imported = []
     with store.transaction():
         for number, document in enumerate(documents):
-            name = conversation or document.name or (stem if len(documents) == 1 else None)
-            if name is None:
-                raise BrokenFile(file, document.places[0] if document.places else "", "id", None, "is missing")
+            name = _name(file, document, conversation, stem if len(documents) == 1 else None)
             imported.append(_import(store, file, name, document, diverged))
             progress(number + 1, len(documents))
     return imported
 
 
+def _restore(store: Store, exported: list[Exported], name: str | None) -> list[Imported]:
+    with store.transaction():
+        restored = store.restore(exported, name)
+        if name is not None and restored[-1].name != checked_name(name):
+            raise InvalidEvent("conversation", name, f"is here already, as {restored[-1].name}")
+    return [Imported(each.name or each.conversation, each.added, each.present) for each in restored]
+
+
+def _name(file: str, document: Document, conversation: str | None, stem: str | None) -> str:
+    name = conversation or document.name or stem
+    place = document.places[0] if document.places else ""
+    if name is None:
+        raise BrokenFile(file, place, "id", None, "is missing: give --conversation NAME")
+    try:
+        return checked_name(name)
+    except InvalidEvent as error:
+        raise BrokenFile(file, place, error.field, error.value, error.why) from None
+
+
 def _recognised(file: str, value: Value) -> str:
-    if chatcli.recognises(value.value):
-        return "chatcli"
-    if openai.recognises(value.value):
-        return "openai"
-    if log.recognises(value.value):
-        return "events"
+    for format, recognises in _RECOGNISE.items():
+        if recognises(value.value):
+            return format
     raise BrokenFile(file, value.place, "", value.value, f"is of no known format ({', '.join(FORMATS)})")
 
 
@@ -110,8 +144,9 @@ def _import(store: Store, file: str, name: str, document: Document, diverged: On
     except NotFound:
         plan = _Plan(list(range(len(batch))), [])
     else:
-        plan = _compared(store, file, name, document, batch, diverged)
-    events = [*plan.rewinds, *(document.events[index] for index in plan.new)]
+        compared = _compared_log if document.could_hold is None else _compared_paths
+        plan = compared(store, file, name, document, batch, diverged)
+    events = [*plan.rewinds, *(plan.events.get(index, document.events[index]) for index in plan.new)]
     if events:
         try:
             store.append(name, events)
@@ -129,34 +164,27 @@ def _prepared(file: str, event: dict[str, Any], place: str) -> Prepared:
         raise BrokenFile(file, place, error.field, error.value, error.why) from None
 
 
-def _compared(
+def _compared_paths(
     store: Store, file: str, name: str, document: Document, batch: list[Prepared], diverged: OnDivergence
 ) -> _Plan:
-    """Compare a document with what the log has of it: the whole log or, of messages, each scope's path."""
+    """Compare a document of messages with each scope's path, as far as the format could hold it."""
     plan = _Plan([], [])
-    places: dict[str | None, list[int]] = {}
-    if document.could_hold is None:
-        places[None] = list(range(len(batch)))
-    else:
-        for index, event in enumerate(batch):
-            if event.type != "describe":
-                places.setdefault(event.scope, []).append(index)
-            elif _is_described(store, name, document.events[index]):
-                plan.present += 1
-            else:
-                plan.new.append(index)
-    for scope, indexes in places.items():
-        if document.could_hold is None:
-            recorded = list(store.events(name))
+    places: dict[str, list[int]] = {}
+    for index, event in enumerate(batch):
+        if event.scope is not None:
+            places.setdefault(event.scope, []).append(index)
+        elif _is_described(store, name, document.events[index]):
+            plan.present += 1
         else:
-            recorded = list(filter(document.could_hold, path_of(store, name, scope or "chat")))
+            plan.new.append(index)
+    for scope, indexes in places.items():
+        recorded = list(filter(document.could_hold, path_of(store, name, scope)))
         for number, (index, there) in enumerate(zip(indexes, recorded, strict=False)):
             if _is_same(batch[index], there):
                 plan.present += 1
                 continue
-            if diverged == "refuse" or scope is None:
-                difference = _difference(document.events[index], batch[index], there)
-                raise Diverged(file, document.places[index], name, there.version, difference)
+            if diverged == "refuse":
+                raise _diverged(file, name, document, index, batch[index], there)
             plan.rewinds.append({"type": "rewind", "to": recorded[number - 1].version if number else 0, "scope": scope})
             plan.new += indexes[number:]
             break
@@ -164,6 +192,58 @@ def _compared(
             plan.new += indexes[len(recorded) :]
     plan.new.sort()
     return plan
+
+
+def _compared_log(
+    store: Store, file: str, name: str, document: Document, batch: list[Prepared], diverged: OnDivergence
+) -> _Plan:
+    """Compare a whole log with the recorded one, whose own detours, each ended by a rewind, it need not know.
+
+    After a detour the recorded versions are others than the file's, so that what points at a version is translated.
+    """
+    plan = _Plan([], [])
+    recorded = list(store.events(name))
+    versions = [0]
+    at, head = 0, recorded[-1].version
+    for index, original in enumerate(document.events):
+        event = _translated(original, versions)
+        prepared = batch[index] if event == original else _prepared(file, event, document.places[index])
+        while at < len(recorded) and not _is_same(prepared, recorded[at]):
+            back = next((n for n in range(at, len(recorded)) if _rewinds_all_to(recorded[n], versions[-1])), None)
+            if back is not None:
+                at = back + 1
+                continue
+            if diverged == "refuse":
+                raise _diverged(file, name, document, index, prepared, recorded[at])
+            plan.rewinds.append({"type": "rewind", "to": versions[-1]})
+            at, head = len(recorded), head + 1
+        if at < len(recorded):
+            plan.present += 1
+            versions.append(recorded[at].version)
+            at += 1
+        else:
+            head += 1
+            versions.append(head)
+            plan.new.append(index)
+            plan.events[index] = event
+    return plan
+
+
+def _rewinds_all_to(event: Event, version: int) -> bool:
+    frame = event.frame
+    return isinstance(frame, RewindFrame) and event.scope is None and frame.to == version
+
+
+def _translated(event: dict[str, Any], versions: list[int]) -> dict[str, Any]:
+    """An event of a file with its references to the file's versions made those of the log."""
+    fields = _REFERENCES.get(event["type"], ())
+    places = {key: event[key] for key in fields if isinstance(event.get(key), int)}
+    return event | {key: versions[place] for key, place in places.items() if 0 <= place < len(versions)}
+
+
+def _diverged(file: str, name: str, document: Document, index: int, event: Prepared, recorded: Event) -> Diverged:
+    difference = _difference(document.events[index], event, recorded)
+    return Diverged(file, document.places[index], name, recorded.version, difference)
 
 
 def _is_described(store: Store, name: str, event: dict[str, Any]) -> bool:
@@ -185,7 +265,7 @@ def _difference(event: dict[str, Any], prepared: Prepared, recorded: Event) -> s
         return f"type: {shown(prepared.type)} in the file, {shown(recorded.type)} in the log"
     here = {**event, "scope": prepared.scope}
     there = {**recorded.body, "scope": recorded.scope, "id": recorded.id, "type": recorded.type}
-    for field in sorted({*here, *there}):
-        if field not in ("v", "occurred_at") and here.get(field) != there.get(field):
-            return f"{field}: {shown(here.get(field))} in the file, {shown(there.get(field))} in the log"
+    for key in sorted({*here, *there}):
+        if key not in ("v", "occurred_at") and here.get(key) != there.get(key):
+            return f"{key}: {shown(here.get(key))} in the file, {shown(there.get(key))} in the log"
     return "the event was redacted"

@@ -10,7 +10,7 @@ from turnlog.store import Store
 
 
 class Description(msgspec.Struct, frozen=True):
-    """A conversation's title and metadata; a key that was described as null is gone."""
+    """A conversation's title and metadata."""
 
     title: str | None
     metadata: dict[str, Any]
@@ -27,4 +27,4 @@ def describe(store: Store, conversation: str) -> Description:
         body = event.body
         title = body.get("title", title)
         metadata |= body.get("metadata") or {}
-    return Description(title, {key: value for key, value in metadata.items() if value is not None})
+    return Description(title, metadata)

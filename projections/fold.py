@@ -77,6 +77,7 @@ def _say(
             frame.parts,
             frame.tool_calls,
             frame.tool_call_id if isinstance(frame, MessageFrame) else None,
+            frame.name if isinstance(frame, MessageFrame) else None,
         )
     )
 

@@ -70,6 +70,18 @@ class History:
         known = self._fold.state.known.get(self.assistant or "")
         return None if known is None or known.model is None else self._contents.model(known.model)
 
+    @property
+    def tools_given(self) -> list[dict[str, Any]] | None:
+        """The tools that were given last to the active assistant or, if none ever were, to another."""
+        known = self._fold.state.latest(lambda known: known.tools and known.tools[0])
+        return None if known is None else self._contents.tools(known)
+
+    @property
+    def model_given(self) -> str | None:
+        """The model that was named last for the active assistant or, if none ever was, for another."""
+        known = self._fold.state.latest(lambda known: known.model)
+        return None if known is None else self._contents.model(known)
+
     @cached_property
     def items(self) -> list[Item]:
         """The items that are visible, in order: the shape of `messages`."""

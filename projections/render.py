@@ -69,7 +69,7 @@ class Contents:
                 for index, call in item.visible_calls
             ),
             tool_call_id=item.tool_call_id,
-            name=_text(body.get("name")) if item.origin == "message" else None,
+            name=item.name or (_text(body.get("name")) if item.origin == "message" else None),
             summary_of=item.summary_of,
             redacted=redaction is not None,
             meta=body.get("meta") if own else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from turnlog.store.frames import AssistantFrame, Role, TransferFrame
@@ -71,6 +72,12 @@ class State:
         if isinstance(frame, AssistantFrame) and frame.model is not None:
             known.model = version
         return known
+
+    def latest(self, said: Callable[[Known], int | None]) -> int | None:
+        """The event that said something last of the active assistant or, if none did, of any."""
+        active = self.known.get(self.active or "")
+        own = None if active is None else said(active)
+        return own or max((version for each in self.known.values() if (version := said(each))), default=None)
 
     def activate(self, assistant: str, version: int, scope: str) -> None:
         """Make an assistant the active one, before its prompt and first message are placed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from turnlog.store.frames import Context, Mode, TransferFrame
 
-from .pairing import CallKey, pair
+from .pairing import CallKey, Pairing, pair
 from .state import State
 from .view import Hiding, Item
 
@@ -19,14 +19,17 @@ def transfer(state: State, version: int, scope: str, frame: TransferFrame, mode:
         state.self_transfers.append(version)
     if frame.from_ is not None and frame.from_ != state.active:
         state.unknown_froms.append(version)
+    # Which calls are answered, and by what, is told by the view before the transfer.
+    removes = mode in (REMOVING, DELETING) or frame.context is not None
+    before = pair(state.view) if removes else Pairing()
     call = _call_of(state, scope, frame.tool_call_id)
     if call is not None:
         state.transfer_calls.append(call)
     if frame.message:
         state.place(version, "destination_message", scope, "assistant", state.active, version, "message")
     if mode != DELETING and frame.context is not None:
-        _filter(state, version, scope, frame.context)
-    _apply_mode(state, version, scope, mode)
+        _filter(state, version, scope, frame.context, before)
+    _apply_mode(state, version, scope, mode, before)
 
     state.activate(frame.to, version, scope)
     known = state.learn(frame.to, version, frame)
@@ -39,7 +42,7 @@ def transfer(state: State, version: int, scope: str, frame: TransferFrame, mode:
         state.place(version, "first_message", scope, "assistant", frame.to, source, "first_message")
 
 
-def _filter(state: State, version: int, scope: str, context: Context) -> None:
+def _filter(state: State, version: int, scope: str, context: Context, before: Pairing) -> None:
     """Rule 4.2: what the context leaves of the scope's messages."""
     messages = state.view.of(scope, lambda item: not item.is_prompt)
     hiding = Hiding(f"context:{context.type}", version, transfer=True)
@@ -51,7 +54,7 @@ def _filter(state: State, version: int, scope: str, context: Context) -> None:
             kept = messages[max(0, len(messages) - count) :]
         case "userAndAssistantMessages":
             kept = [item for item in messages if _has_said_something(item)]
-            _remove_calls(state, [(item, index) for item in kept for index, _ in item.visible_calls], hiding)
+            _remove_calls([(item, index) for item in kept for index, _ in item.visible_calls], hiding, before)
             for item in kept:
                 item.text_only = True
         case "previousAssistantMessages":
@@ -59,7 +62,7 @@ def _filter(state: State, version: int, scope: str, context: Context) -> None:
         case "none":
             kept = []
     stays = set(kept)
-    _hide(state, [item for item in messages if item not in stays], hiding)
+    _hide(state, [item for item in messages if item not in stays], hiding, before)
 
 
 def _has_said_something(item: Item) -> bool:
@@ -67,25 +70,25 @@ def _has_said_something(item: Item) -> bool:
     return said and "text" in item.parts
 
 
-def _apply_mode(state: State, version: int, scope: str, mode: Mode) -> None:
+def _apply_mode(state: State, version: int, scope: str, mode: Mode, before: Pairing) -> None:
     """Rule 4.3."""
     hiding = Hiding(f"transfer:{mode}", version, transfer=True)
     if mode == DELETING:
-        _hide(state, state.view.of(scope), hiding)
+        _hide(state, state.view.of(scope), hiding, before)
     elif mode != ROLLING:
-        _hide(state, state.view.of(scope, lambda item: item.is_prompt), hiding)
+        state.view.hide(state.view.of(scope, lambda item: item.is_prompt), hiding)
     if mode == REMOVING:
-        _remove_transfer_calls(state, scope, hiding)
+        _remove_transfer_calls(state, scope, hiding, before)
 
 
-def _remove_transfer_calls(state: State, scope: str, hiding: Hiding) -> None:
+def _remove_transfer_calls(state: State, scope: str, hiding: Hiding, before: Pairing) -> None:
     """Remove the calls of this and of every earlier transfer, with the results that answer them."""
     here = [key for key in state.transfer_calls if key[0].hidden is None and key[1] not in key[0].removed]
-    answers = pair(state.view).answers
-    _remove_calls(state, here, hiding)
-    results = [answers[key] for key in here if key in answers]
+    _remove_calls(here, hiding, before)
+    results = [before.answers[key] for key in here if key in before.answers]
     emptied = [item for item, _ in here if not item.parts and not item.visible_calls]
-    state.view.hide([item for item in [*results, *emptied] if item.scope == scope], hiding)
+    gone = [item for item in [*results, *emptied] if item.scope == scope and item.hidden is None]
+    _hide(state, gone, hiding, before)
 
 
 def _call_of(state: State, scope: str, tool_call_id: str | None) -> CallKey | None:
@@ -99,15 +102,13 @@ def _call_of(state: State, scope: str, tool_call_id: str | None) -> CallKey | No
     return None
 
 
-def _hide(state: State, items: list[Item], hiding: Hiding) -> None:
-    _remove_calls(state, [(item, index) for item in items for index, _ in item.visible_calls], hiding)
+def _hide(state: State, items: list[Item], hiding: Hiding, before: Pairing) -> None:
+    _remove_calls([(item, index) for item in items for index, _ in item.visible_calls], hiding, before)
     state.view.hide(items, hiding)
 
 
-def _remove_calls(state: State, keys: list[CallKey], hiding: Hiding) -> None:
+def _remove_calls(keys: list[CallKey], hiding: Hiding, before: Pairing) -> None:
     """Remove calls; those that are still unanswered are remembered for rule 7."""
-    if not keys:
-        return
-    unanswered = set(pair(state.view).unanswered)
+    unanswered = set(before.unanswered)
     for item, index in keys:
         item.removed[index] = Hiding(hiding.rule, hiding.by, transfer=True, unanswered=(item, index) in unanswered)

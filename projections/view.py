@@ -44,6 +44,7 @@ class Item:
     parts: tuple[str, ...] = ("text",)
     calls: tuple[Call, ...] = ()
     tool_call_id: str | None = None
+    name: str | None = None
     covers: tuple[int, int] | None = None
     summary_of: int | None = None
     text_only: bool = False

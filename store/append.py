@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -17,8 +16,8 @@ from .erasure import erase
 from .errors import DuplicateEvent, InvalidEvent, VersionConflict
 from .events import SCOPES, NewEvent
 from .expected import Expected, ExpectedVersion, Unchanged
-from .frames import DescribeFrame, ForkFrame, RedactionFrame, ResponseFrame
-from .streams import Head, Stream
+from .frames import DescribeFrame, ForkFrame, RedactionFrame, ResponseFrame, read_frame
+from .streams import OPEN, Head, Stream
 
 INSERT = (
     "INSERT INTO events (conversation, version, type, v, scope, id, recorded_at, occurred_at, frame, body, salt,"
@@ -131,11 +130,14 @@ def described_scopes(db: Database, stream: Stream) -> set[str]:
     found: set[str] = set()
     for segment in stream.lineage:
         rows = db.rows(
-            "SELECT frame FROM events WHERE conversation = ? AND type = 'describe' AND type <> 'message'"
+            "SELECT version, frame FROM events WHERE conversation = ? AND type = 'describe' AND type <> 'message'"
             " AND version <= ?",
             (segment.key, segment.last),
         )
-        found.update(scope for (frame,) in rows for scope in json.loads(frame).get("scopes", ()))
+        for version, frame_text in rows:
+            frame = read_frame("describe", 1, version, None, frame_text)
+            if isinstance(frame, DescribeFrame):
+                found.update(frame.scopes or ())
     return found
 
 
@@ -188,12 +190,14 @@ def _earlier_receipt(db: Database, stream: Stream, batch: Sequence[Prepared]) ->
     if not found:
         return None
     first = next(iter(found.values()))
-    own = stream.lineage[-1]
-    rows = db.rows(
-        "SELECT type, scope, id, body, digest, position FROM events WHERE conversation = ? AND version BETWEEN ? AND ?"
-        " ORDER BY version",
-        (own.key, max(first, own.first), first + len(batch) - 1),
-    )
+    rows = []
+    for segment in stream.lineage:
+        piece = segment.within(first, first + len(batch) - 1)
+        rows += db.rows(
+            "SELECT type, scope, id, body, digest, position FROM events"
+            " WHERE conversation = ? AND version BETWEEN ? AND ? ORDER BY version",
+            (piece.key, piece.first, piece.last),
+        )
     if len(rows) == len(batch) and all(map(_is_same, batch, rows)):
         *_, digest, position = rows[-1]
         return Receipt(stream.uuid, first, first + len(batch) - 1, position, digest.hex())
@@ -202,9 +206,9 @@ def _earlier_receipt(db: Database, stream: Stream, batch: Sequence[Prepared]) ->
 
 def _is_same(event: Prepared, row: tuple[Any, ...]) -> bool:
     type_, scope, id_, body, *_ = row
-    if event.id != id_ or event.type != type_:
+    if event.id != id_:
         return False
-    return body is None or (event.scope == scope and same_body(event.body_text, body))
+    return body is None or (event.type == type_ and event.scope == scope and same_body(event.body_text, body))
 
 
 def _check_expected(
@@ -235,7 +239,7 @@ def _first_change(db: Database, stream: Stream, expected: Unchanged) -> int | No
         row = db.row(
             "SELECT min(version) FROM events WHERE conversation = ? AND version > ? AND version <= ?"
             f" AND type IN ({', '.join('?' * len(types))}) AND (scope = ? OR scope IS NULL)",
-            (segment.key, expected.since, segment.last, *types, expected.scope),
+            (segment.key, min(expected.since, OPEN), segment.last, *types, expected.scope),
         )
         if row is not None and row[0] is not None:
             return int(row[0])

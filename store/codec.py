@@ -147,7 +147,8 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
             fields["occurred_at"] = msgspec.to_builtins(fields["occurred_at"])
     else:
         raise InvalidEvent("event", event, "is neither an object nor an event")
-    _check_json(fields, "", 1)
+    if not _check_json(fields, "", 1):
+        fields = _plain(fields)
     type_ = fields.get("type")
     cls = _class_of(type_)
     for name in GIVEN_BY_STORE & fields.keys():
@@ -169,7 +170,7 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
         v=1,
         scope=scope,
         id=new.id,
-        occurred_at=None if new.occurred_at is None else microseconds_of(new.occurred_at),
+        occurred_at=None if new.occurred_at is None else checked_time("occurred_at", new.occurred_at),
         frame=frame,
         frame_text=_encode(frame).decode(),
         body_text=body_text,
@@ -225,7 +226,7 @@ def _explain(message: str, fields: dict[str, Any]) -> tuple[str, object, str]:
     missing = _MISSING.match(why)
     if missing is not None:
         path, value, why = f"{path}.{missing['field']}", None, "is missing"
-    elif "matching regex" in why and path == ".scope":
+    elif "matching regex" in why and path.startswith(".scope"):
         why = "is not a scope: lower case letters, digits and underscores, at most 64"
     elif "matching regex" in why:
         why = "has a control character"
@@ -234,6 +235,19 @@ def _explain(message: str, fields: dict[str, Any]) -> tuple[str, object, str]:
     else:
         why = f"is refused: {why[0].lower()}{why[1:]}"
     return path.removeprefix("."), value, why
+
+
+def checked_time(field: str, time: datetime) -> int:
+    """An aware time as microseconds since 1970 UTC.
+
+    :raises InvalidEvent: in UTC it is before the year 1 or after 9999.
+    """
+    microseconds = microseconds_of(time)
+    try:
+        time_of(microseconds)
+    except OverflowError:
+        raise InvalidEvent(field, time.isoformat(), "is no time of the years 1 to 9999 in UTC") from None
+    return microseconds
 
 
 def _check_parts(event: Message | Response) -> None:
@@ -247,33 +261,53 @@ def _check_parts(event: Message | Response) -> None:
             raise InvalidEvent(f"{field}[{number}].text", part.get("text"), "is not text")
 
 
-def _check_json(value: Any, path: str, depth: int) -> None:
+def _check_json(value: Any, path: str, depth: int) -> bool:
+    """Refuse what JSON cannot say; False if some value is of a type that only behaves like a plain one."""
     if isinstance(value, str):
         if not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:
                 raise InvalidEvent(path, value, "is not valid Unicode") from None
-    elif isinstance(value, Mapping):
+        return type(value) is str
+    if isinstance(value, Mapping):
         _check_depth(path, depth)
+        plain = type(value) is dict
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise InvalidEvent(path or "event", key, "is not text, as a key must be")
-            if not key.isascii():
-                _check_json(key, f"{path}.{ascii(key)[1:-1]}".removeprefix("."), depth)
-            _check_json(inner, f"{path}.{key}" if path else key, depth + 1)
-    elif isinstance(value, list | tuple):
+            plain &= _check_json(key, f"{path}.{ascii(key)[1:-1]}".removeprefix("."), depth)
+            plain &= _check_json(inner, f"{path}.{key}" if path else key, depth + 1)
+        return plain
+    if isinstance(value, list | tuple):
         _check_depth(path, depth)
+        plain = type(value) is list
         for number, inner in enumerate(value):
-            _check_json(inner, f"{path}[{number}]", depth + 1)
-    elif isinstance(value, float):
+            plain &= _check_json(inner, f"{path}[{number}]", depth + 1)
+        return plain
+    if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidEvent(path, value, "is not a finite number")
-    elif isinstance(value, int):
+        return type(value) is float
+    if isinstance(value, int):
         if value.bit_length() > 4096:
             raise InvalidEvent(path, f"{value:#x}", "has more than 4096 bits")
-    elif value is not None:
+        return type(value) in (int, bool)
+    if value is not None:
         raise InvalidEvent(path, type(value).__name__, "is not JSON")
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """The same value in the types that JSON is read into."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    for plain in (str, bool, int, float):
+        if isinstance(value, plain):
+            return plain(value)
+    return value
 
 
 def _check_depth(path: str, depth: int) -> None:

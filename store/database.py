@@ -27,6 +27,10 @@ _OUTER = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
 _NESTED = ("SAVEPOINT nested", "RELEASE nested", ("ROLLBACK TO nested", "RELEASE nested"))
 
 
+def _lenient(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
 class Database:
     """A connection to the store at `path`; `timeout` is how many seconds to wait for another process's lock.
 
@@ -47,7 +51,7 @@ class Database:
         self._connection = self._connect()
         try:
             self.tables = sqlite_utils.Database(self._connection, execute_plugins=False)
-            self._open(durability)
+            self._retried(lambda: self._open(durability))
         except sqlite3.DatabaseError as error:
             self.close()
             raise StoreUnusable(self.path, f"cannot be opened: {error}") from None
@@ -158,10 +162,10 @@ class Database:
         return connection
 
     def _open(self, durability: Durability) -> None:
-        self._retried(self._look)
+        self._look()
         if self.read_only:
             return
-        self._retried(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
+        self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute(f"PRAGMA synchronous = {durability.upper()}")
         self._connection.execute("PRAGMA foreign_keys = ON")
         # What is redacted must leave the file's free space too (DESIGN section 7).
@@ -173,11 +177,12 @@ class Database:
 
     def _look(self) -> None:
         """Refuse a file that is not ours, before anything is written to it."""
+        # The tables first: a store that another process makes meanwhile has its migrations at once with them.
+        tables = self.tables.table_names()
         newer = migrations.unknown(self.tables)
         if newer:
             raise NewerStore(self.path, newer)
-        ours = bool(migrations.MIGRATIONS.applied(self.tables))
-        if not ours and (self.read_only or self.tables.table_names()):
+        if (tables or self.read_only) and not migrations.MIGRATIONS.applied(self.tables):
             raise StoreUnusable(self.path, "is not a turnlog store")
 
     def _retried(self, attempt: Callable[[], T]) -> T:
@@ -187,7 +192,12 @@ class Database:
             try:
                 return attempt()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                code: int | None = getattr(error, "sqlite_errorcode", None)
+                if code is None and self._connection.text_factory is str:
+                    # Text that is not UTF-8 can only be damage, and damage must not keep anybody from reading.
+                    self._connection.text_factory = _lenient
+                    continue
+                if code is None or code & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 now = time.monotonic()
                 deadline = now + self._timeout if deadline is None else deadline

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .chain import digest_of_body
 from .database import Database
 from .errors import NotFound
-from .streams import Segment, Stream
+from .frames import SummaryFrame, read_frame
+from .streams import OPEN, Segment, Stream
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def covering_summaries(db: Database, stream: Stream, wanted: Sequence[Target]) -
                 (key, target.scope),
             )
             for version, type_, scope, frame in rows:
-                covers = json.loads(frame)
-                if covers.get("first", 0) <= target.version <= covers.get("last", -1):
+                covers = read_frame(type_, 1, version, scope, frame)
+                if isinstance(covers, SummaryFrame) and (covers.first or OPEN) <= target.version <= (covers.last or 0):
                     found.append(Target(identity, version, type_, scope))
     return [target for target in dict.fromkeys(found) if target not in wanted]
 

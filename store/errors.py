@@ -25,7 +25,7 @@ class InvalidEvent(TurnlogError):
         self.why = why
         self.index = index
         where = "" if index is None else f"event {index + 1} of the batch: "
-        super().__init__(f"{where}{field}: {shown(value)} {why}")
+        super().__init__(f"{where}{field} {why}" if value is None else f"{where}{field}: {shown(value)} {why}")
 
 
 class VersionConflict(TurnlogError):

@@ -26,6 +26,7 @@ from .frames import (
     Frame,
     MessageFrame,
     Mode,
+    PartKind,
     RedactionFrame,
     RequestFrame,
     ResponseFrame,
@@ -48,7 +49,7 @@ Part: TypeAlias = dict[str, Any]
 Content: TypeAlias = str | list[Part]
 Tool: TypeAlias = dict[str, Any]
 
-_PARTS = {
+_PARTS: dict[str, PartKind] = {
     "text": "text",
     "image": "image",
     "image_url": "image",
@@ -60,7 +61,7 @@ _PARTS = {
 }
 
 
-def parts_of(content: Content | None) -> tuple[str, ...]:
+def parts_of(content: Content | None) -> tuple[PartKind, ...]:
     """The kinds of a content's parts in order, a text only if it is not empty; `other` for a kind of one's own."""
     if not content:
         return ()

@@ -13,8 +13,8 @@ import msgspec
 
 from . import streams
 from .append import INSERT
-from .chain import digest_of_body, digest_of_event, microseconds_of
-from .codec import GIVEN_BY_STORE, Event, prepare
+from .chain import digest_of_body, digest_of_event
+from .codec import GIVEN_BY_STORE, Event, checked_time, prepare
 from .database import Database
 from .erasure import erase
 from .errors import InvalidEvent, RestoreRefused
@@ -86,17 +86,20 @@ def read_line(text: str) -> Exported:
         v=line.v,
         scope=line.scope,
         id=line.id,
-        recorded_us=microseconds_of(line.recorded_at),
-        occurred_us=None if line.occurred_at is None else microseconds_of(line.occurred_at),
+        recorded_us=checked_time("recorded_at", line.recorded_at),
+        occurred_us=None if line.occurred_at is None else checked_time("occurred_at", line.occurred_at),
         frame_text=bytes(line.frame).decode(),
         body_text=None,
         salt=None if line.salt is None else bytes.fromhex(line.salt),
         body_digest=None if line.body_digest is None else bytes.fromhex(line.body_digest),
         digest=bytes.fromhex(line.digest),
     )
-    if line.body_digest is None:
+    rest = {key: value for key, value in fields.items() if key not in _RESERVED}
+    if line.body_digest is not None:
+        for key, value in rest.items():
+            raise InvalidEvent(key, value, "is not what a redacted event has")
+    else:
         prefix = _prefix(event, line.conversation_name)
-        rest = {key: value for key, value in fields.items() if key not in _RESERVED}
         # As it stands, byte for byte, unless some other program wrote the line anew.
         verbatim = text.startswith(prefix) and rest
         body = "{" + text[len(prefix) + 1 :].rstrip() if verbatim else msgspec.json.encode(rest).decode()
@@ -125,15 +128,16 @@ def restore(db: Database, lines: Iterable[Exported], name: str | None = None) ->
 def _restore_one(db: Database, events: list[Event], name: str | None) -> Restored:
     identity = events[0].conversation
     stream = streams.find_uuid(db, identity) or _begin(db, events[0], name)
-    head = streams.head(db, stream)
+    last = streams.head(db, stream).version
+    head = _before(db, stream, events[0])
     present = 0
     rows: list[tuple[Any, ...]] = []
     for event in events:
-        if event.version <= head.version and not rows:
+        head = _link(stream, head, event)
+        if event.version <= last:
             _compare(db, stream, event)
             present += 1
             continue
-        head = _link(stream, head, event)
         rows.append(
             (
                 stream.key,
@@ -153,7 +157,7 @@ def _restore_one(db: Database, events: list[Event], name: str | None) -> Restore
         )
     try:
         db.insert(INSERT, rows)
-    except sqlite3.IntegrityError as error:
+    except (sqlite3.IntegrityError, OverflowError) as error:
         raise RestoreRefused(identity, events[0].version, str(error)) from None
     frames = [event.frame for event in events[present:]]
     erase(db, stream, [frame.target for frame in frames if isinstance(frame, RedactionFrame)])
@@ -171,6 +175,15 @@ def _begin(db: Database, event: Event, name: str | None) -> Stream:
             event.conversation, event.version, f"is a fork of {frame.parent} at {frame.at}, which is not here"
         )
     return streams.create(db, name, event.conversation, fork_of=(parent, frame.at))
+
+
+def _before(db: Database, stream: Stream, event: Event) -> Head:
+    """What the first line of a conversation must follow: an export may begin where the store already has its events."""
+    row = db.row(
+        "SELECT version, digest, recorded_at FROM events WHERE conversation = ? AND version = ?",
+        (stream.key, event.version - 1),
+    )
+    return streams.before_own(db, stream) if row is None else Head(*row)
 
 
 def _compare(db: Database, stream: Stream, event: Event) -> None:
@@ -197,18 +210,27 @@ def _link(stream: Stream, head: Head, event: Event) -> Head:
         raise refused("has neither a salt and its body nor, redacted, the digest of its body")
     if digest_of_event(head.digest, event.header, event.frame_text, body_digest) != event.digest:
         raise refused("was changed, or does not follow the version before it: its digest is another")
-    if event.body_text is not None and not follows_from_body(event):
+    if not follows_from_body(event):
         raise refused("has a frame that does not follow from its body")
     return Head(event.version, event.digest, event.recorded_us)
 
 
 def follows_from_body(event: Event) -> bool:
-    """Whether the frame of an unredacted event is the one that its body gives; so too if this build cannot tell."""
+    """Whether an event's frame is the one that its body gives, as far as this build can tell.
+
+    It cannot of a redacted event, of a type it does not know, or where a newer build has written a value it does not.
+    """
     try:
-        prepared = prepare({"type": event.type, "v": event.v, **event.body})
-    except InvalidEvent:
+        derived = None if event.redacted else prepare({"type": event.type, "v": event.v, **event.body}).frame
+        stored = msgspec.json.decode(event.frame_text)
+    except (InvalidEvent, msgspec.MsgspecError, UnicodeError, RecursionError):
         return True
-    return prepared.frame_text == event.frame_text
+    if derived is None:
+        return True
+    if not isinstance(stored, dict) or not msgspec.to_builtins(derived).keys() <= stored.keys():
+        return False
+    known = event.frame
+    return known is None or known == derived
 
 
 def _prefix(event: Event, name: str | None) -> str:

@@ -25,6 +25,7 @@ FirstMessageMode = Literal[
     "assistant-waits-for-user",
 ]
 ContextType = Literal["all", "lastNMessages", "userAndAssistantMessages", "previousAssistantMessages", "none"]
+PartKind = Literal["text", "image", "audio", "file", "reasoning", "other"]
 Status = Literal["processing", "completed", "error"]
 
 
@@ -66,7 +67,7 @@ class AssistantFrame(Frame, frozen=True, kw_only=True):
 
 class MessageFrame(Frame, frozen=True, kw_only=True):
     role: Role
-    parts: tuple[str, ...] = ()
+    parts: tuple[PartKind, ...] = ()
     tool_calls: tuple[Call, ...] = ()
     tool_call_id: str | None = None
     assistant: str | None = None
@@ -106,7 +107,7 @@ class RequestFrame(Frame, frozen=True, kw_only=True):
 class ResponseFrame(Frame, frozen=True, kw_only=True):
     request: int
     status: Status
-    parts: tuple[str, ...] = ()
+    parts: tuple[PartKind, ...] = ()
     tool_calls: tuple[Call, ...] = ()
     usage: Usage | None = None
 
@@ -161,6 +162,10 @@ def misplaced(frame: Frame, version: int, scope: str | None) -> tuple[str, objec
     match frame:
         case DescribeFrame() | RedactionFrame() | ForkFrame() if scope is not None:
             return "scope", scope, "is not allowed: the event is about the whole conversation"
+        case MessageFrame() | SummaryFrame() | ClearFrame() | RequestFrame() | ResponseFrame() if scope is None:
+            return "scope", None, "is missing"
+        case AssistantFrame() | TransferFrame() if scope is None:
+            return "scope", None, "is missing"
         case AssistantFrame() | TransferFrame() if scope == "shared_memory":
             return "scope", scope, "is not allowed: shared memory has no assistants"
         case RewindFrame(to=to) if not 0 <= to < version:

@@ -105,14 +105,17 @@ def create(
 
     :raises NameTaken: another conversation has the name, or has it as its uuid.
     """
-    if name is not None and find(db, name) is not None:
-        raise NameTaken(name)
     identity = identity or str(uuid.uuid4())
+    for taken in (name, identity):
+        if taken is not None and find(db, taken) is not None:
+            raise NameTaken(taken)
     parent, at = (None, None) if fork_of is None else (fork_of[0].key, fork_of[1])
     db.rows(
         "INSERT INTO conversations (uuid, name, parent, forked_at) VALUES (?, ?, ?, ?)", (identity, name, parent, at)
     )
-    return get(db, identity)
+    made = find_uuid(db, identity)
+    assert made is not None
+    return made
 
 
 def rename(db: Database, conversation: str, name: str | None) -> Stream:

@@ -147,11 +147,15 @@ def _why_bad(event: Event, before: Head, position: int) -> str | None:
         body_digest = event.body_digest or b""
     else:
         body_digest = digest_of_body(event.salt or b"", event.body_text)
-    if digest_of_event(before.digest, event.header, event.frame_text, body_digest) != event.digest:
+    try:
+        header = event.header
+    except OverflowError:
+        return "its time is none"
+    if digest_of_event(before.digest, header, event.frame_text, body_digest) != event.digest:
         return "its digest is not that of what it says and what came before"
     if event.recorded_us < before.recorded_at:
         return "it was recorded before the version before"
-    if event.body_text is not None and not follows_from_body(event):
+    if not follows_from_body(event):
         return "its frame does not follow from its body"
     return None
 

@@ -177,7 +177,7 @@ def check(store: Store, conversations: tuple[str, ...], only: str | None, as_jso
 @click.option("--assistant", help="Only said by, or to, this assistant.")
 @click.option("--since", type=common.TIME, help="Not before this time (UTC).")
 @click.option("--until", type=common.TIME, help="Before this time (UTC).")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 @click.option("--rebuild", is_flag=True, help="Make the index anew first.")
 @common.as_json
 @common.writing

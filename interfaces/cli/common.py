@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import io
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -32,11 +33,18 @@ class _Refusing(click.Group):
         try:
             return super().invoke(ctx)
         except (TurnlogError, sqlite3.Error) as error:
-            raise click.ClickException(output.safe(str(error))) from None
+            raise click.ClickException(told(error)) from None
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(told(error)) from None
+
+
+def told(error: Exception) -> str:
+    """An error on one line that a terminal shows and does not obey."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return output.safe(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+    return output.safe(str(error))
 
 
 class _At(click.ParamType[Any]):
@@ -114,7 +122,7 @@ def making(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_store(command: Callable[..., Any], read_only: bool = False, must_exist: bool = False) -> Callable[..., Any]:
-    @click.option("--db", metavar="PATH", help="The store's file, here too.")
+    @click.option("--db", metavar="PATH", help="The store's file, before TURNLOG_DB.")
     @functools.wraps(command)
     @click.pass_context
     def wrapped(ctx: click.Context, /, *arguments: Any, db: str | None, **options: Any) -> Any:
@@ -143,6 +151,10 @@ modes = click.option(
 def main(ctx: click.Context, db: str) -> None:
     """An event-sourced store for conversations with language models."""
     ctx.obj = db
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal's encoding does not have is told, not a crash.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

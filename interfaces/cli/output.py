@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -34,6 +36,8 @@ _CHANGES = {
     "only-b": ("+", "green"),
 }
 _PIPED_WIDTH = 400
+# Control characters but newline and tab, the marks that turn the direction of writing, and line separators.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def console() -> Console:
@@ -49,18 +53,16 @@ def to_json(value: Any) -> bytes:
 
 def print_json(value: Any) -> None:
     """A value as JSON: indented on a terminal, else on one line."""
-    text = to_json(value) if sys.stdout.isatty() else msgspec.json.encode(value)
-    sys.stdout.write(text.decode() + "\n")
+    terminal = sys.stdout.isatty()
+    text = (to_json(value) if terminal else msgspec.json.encode(value)).decode() + "\n"
+    # JSON is UTF-8, whatever the encoding of the terminal.
+    sys.stdout.buffer.write((_OBEYED.sub(_json_escape, text) if terminal else text).encode())
     sys.stdout.flush()
 
 
 def safe(text: str) -> str:
-    """Text that a terminal shows and does not obey: control characters but newlines and tabs are told by number."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else _told(character) for character in text
-    )
+    """Text that a terminal shows and does not obey: control characters are told by their numbers."""
+    return _OBEYED.sub(_escape, text)
 
 
 def one_line(text: str, limit: int = 120) -> str:
@@ -71,7 +73,7 @@ def one_line(text: str, limit: int = 120) -> str:
 
 def conversations(listed: list[Listed]) -> None:
     """A row for each conversation."""
-    table = _table("conversation", "version", "title", "began", "changed")
+    table = _table("conversation", "version", "changed", "title")
     for each in listed:
         name = each.conversation or each.uuid
         if each.parent is not None:
@@ -79,28 +81,27 @@ def conversations(listed: list[Listed]) -> None:
         table.add_row(
             Text(safe(name), "bold"),
             str(each.version),
+            f"{each.changed:%Y-%m-%d %H:%M}",
             Text(safe(each.title or "")),
-            f"{each.began:%Y-%m-%d %H:%M:%S}",
-            f"{each.changed:%Y-%m-%d %H:%M:%S}",
         )
     _show(table)
 
 
 def event_line(event: Event, name: str | None = None) -> Text:
     """One event on one line: version, time, scope, type, and what it says."""
-    line = Text(no_wrap=True, overflow="ellipsis", end="")
+    line = Text(end="")
     if name is not None:
         line.append(f"{safe(name)} ", "bold")
     line.append(f"{event.version:>6} ", "bold" if name is None else "")
     line.append(f"{event.recorded_at:%Y-%m-%d %H:%M:%S} ", "dim")
-    line.append(f"{event.scope or '-':<8} {event.type:<10} ")
+    line.append(f"{safe(event.scope or '-'):<8} {safe(event.type):<10} ")
     line.append(one_line(_told_event(event), 200))
     return line
 
 
 def print_event(out: Console, event: Event, name: str | None = None) -> None:
     """Print an event's line, cut at the terminal's width."""
-    out.print(event_line(event, name), soft_wrap=False, crop=out.is_terminal)
+    _print_line(out, event_line(event, name))
 
 
 def transcript(history: History) -> None:
@@ -216,16 +217,16 @@ def changes(found: list[Change], names: tuple[str, str]) -> None:
         message = change.b or change.a
         assert message is not None
         sign, style = _CHANGES[change.kind]
-        line = Text(f"{sign} ", style, no_wrap=True, overflow="ellipsis")
+        line = Text(f"{sign} ", style)
         line.append(f"{message.version:>5} {message.role:<9} {message.origin.replace('_', ' '):<19} ")
         line.append(one_line(_said(message), 200))
-        out.print(line, soft_wrap=False, crop=out.is_terminal)
+        _print_line(out, line)
 
 
 def _heading(message: VisibleMessage) -> Text:
     heading = Text(f"{message.version:>5} ", "dim")
     heading.append(message.role, f"bold {_ROLE_STYLES[message.role]}")
-    if message.assistant not in (None, message.role) and message.role != "user":
+    if message.assistant not in (None, message.role) and message.role not in ("user", "tool"):
         heading.append(f" {safe(str(message.assistant))}", "dim")
     if message.origin not in ("message", "response"):
         heading.append(f" · {message.origin.replace('_', ' ')}", "dim")
@@ -240,10 +241,15 @@ def _content(out: Console, message: VisibleMessage) -> None:
     parts = message.content if isinstance(message.content, list) else [{"type": "text", "text": message.content}]
     for part in parts:
         text = part.get("text") if part.get("type") == "text" else f"[{part.get('type')}]"
-        for line in safe(str(text or "")).splitlines():
-            out.print(Text(f"      {line}"))
+        for line in safe(str(text or "")).split("\n"):
+            out.print(_indented(Text(line)))
     for call in message.tool_calls:
-        out.print(Text(f"      → {safe(call.name)}({safe(call.arguments)}) {safe(call.id)}", "yellow"))
+        out.print(_indented(Text(f"→ {safe(call.name)}({safe(call.arguments)}) {safe(call.id)}", "yellow")))
+
+
+def _indented(text: Text) -> Padding | Text:
+    """A paragraph that keeps its indent where a terminal folds it."""
+    return Padding(text, (0, 0, 0, 6)) if sys.stdout.isatty() else Text("      ") + text
 
 
 def _hidden(out: Console, hidden: list[Hidden]) -> None:
@@ -315,9 +321,18 @@ def _shortly(content: object) -> str:
     return content[:400] if isinstance(content, str) else msgspec.json.encode(content).decode()[:400]
 
 
-def _told(character: str) -> str:
-    number = ord(character)
+def _print_line(out: Console, line: Text) -> None:
+    """One line, cut at the terminal's width."""
+    out.print(line, soft_wrap=False, no_wrap=True, overflow="ellipsis", crop=out.is_terminal)
+
+
+def _escape(found: re.Match[str]) -> str:
+    number = ord(found[0])
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _table(*columns: str) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -41,15 +42,17 @@ def log(store: Store, conversation: str | None, follow: bool, as_json: bool) -> 
     """Show the events as they were appended, of one conversation or of the whole store."""
     out = output.console()
     names: dict[str, str] = {}
-    for event in _recorded(store, conversation, follow):
-        if as_json:
-            output.print_json(event.to_dict())
-        elif conversation is None:
-            uuid = event.conversation
-            names[uuid] = names.get(uuid) or store.stream(uuid).label
-            output.print_event(out, event, names[uuid])
-        else:
-            output.print_event(out, event)
+    # Being interrupted is how following ends.
+    with contextlib.suppress(KeyboardInterrupt) if follow else contextlib.nullcontext():
+        for event in _recorded(store, conversation, follow):
+            if as_json:
+                output.print_json(event.to_dict())
+            elif conversation is None:
+                uuid = event.conversation
+                names[uuid] = names.get(uuid) or store.stream(uuid).label
+                output.print_event(out, event, names[uuid])
+            else:
+                output.print_event(out, event)
 
 
 def _recorded(store: Store, conversation: str | None, follow: bool) -> Iterator[Event]:
@@ -60,16 +63,13 @@ def _recorded(store: Store, conversation: str | None, follow: bool) -> Iterator[
             yield event
         if not follow:
             return
-    try:
-        while True:
-            for event in store.follow(position, conversation):
-                position = event.position
-                yield event
-            if not follow:
-                return
-            time.sleep(_FOLLOW_PAUSE)
-    except KeyboardInterrupt:
-        return
+    while True:
+        for event in store.follow(position, conversation):
+            position = event.position
+            yield event
+        if not follow:
+            return
+        time.sleep(_FOLLOW_PAUSE)
 
 
 @main.command()

@@ -14,7 +14,7 @@ from turnlog.store import Rewind, Store, TurnlogError
 
 from ..formats import chatcli, openai
 from ..formats import log as events_format
-from ..formats.document import encoded
+from ..formats.document import BrokenFile, encoded
 from ..formats.transfers import DEFAULT, TransferTools
 from ..importing import FORMATS, Diverged, Imported, OnDivergence, import_file
 from . import common, output
@@ -24,7 +24,7 @@ from .common import main
 @main.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(allow_dash=True, dir_okay=False))
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Told from the content if not given.")
-@click.option("--conversation", help="The conversation's name, before the one in the file or the file's own.")
+@click.option("--conversation", help="The conversation's name, instead of its id in the file or the file's name.")
 @click.option(
     "--diverged",
     type=click.Choice(("refuse", "rewind")),
@@ -74,7 +74,8 @@ def import_(
         except (TurnlogError, OSError) as error:
             failed += 1
             hint = "; --diverged rewind goes on from the last agreement" if isinstance(error, Diverged) else ""
-            click.echo(f"Error: {output.safe(str(error))}{hint}", err=True)
+            where = "" if isinstance(error, BrokenFile | Diverged | OSError) else f"{file}: "
+            click.echo(f"Error: {output.safe(where)}{common.told(error)}{hint}", err=True)
     if as_json:
         output.print_json(imported)
     else:
@@ -112,8 +113,9 @@ def rename(store: Store, conversation: str, name: str | None, drop: bool, as_jso
     """Give a conversation another NAME, or drop it."""
     if (name is None) != drop:
         raise click.UsageError("give a NAME or --drop")
-    store.rename(conversation, name)
-    stream = store.stream(name or conversation)
+    identity = store.stream(conversation).uuid
+    store.rename(identity, name)
+    stream = store.stream(identity)
     if as_json:
         output.print_json({"conversation": stream.name, "uuid": stream.uuid})
     else:
@@ -137,7 +139,7 @@ def backup(store: Store, file: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("conversation")
-@click.option("--format", "format_", type=click.Choice(FORMATS), required=True)
+@click.option("--format", "format_", type=click.Choice(FORMATS), required=True, help="What to write.")
 @click.option("--output", "target", type=click.Path(dir_okay=False), help="A file; standard output if not given.")
 @common.scope
 @common.at
@@ -153,6 +155,8 @@ def export(
     as_json: bool,
 ) -> None:
     """Write a conversation: its events verbatim, or as messages what is visible of a scope at a point."""
+    if format_ == "events" and (scope != "chat" or at is not None):
+        raise click.UsageError("events are exported whole: --scope and --at are for the formats of messages")
     label = store.stream(conversation).label
     if format_ == "events":
         lines: Iterator[str] = events_format.write(store, conversation)

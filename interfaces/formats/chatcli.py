@@ -37,7 +37,8 @@ class _Session(pydantic.BaseModel):
 def recognises(value: Any) -> bool:
     """Whether a value looks like a session document: its keys or, in a bare list, a message with `meta`."""
     if isinstance(value, dict):
-        return not value or "version" in value or any(key in value for key in KEYS.values())
+        versioned = "version" in value and not any(key in value for key in ("type", "messages"))
+        return not value or versioned or any(key in value for key in KEYS.values())
     return isinstance(value, list) and any(isinstance(message, dict) and "meta" in message for message in value)
 
 

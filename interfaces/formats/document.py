@@ -27,7 +27,7 @@ class BrokenFile(TurnlogError):
         self.value = value
         self.why = why
         where = ", ".join(part for part in (file, place, field) if part)
-        super().__init__(f"{where}: {shown(value)} {why}")
+        super().__init__(f"{where} {why}" if value is None else f"{where}: {shown(value)} {why}")
 
 
 @dataclass
@@ -58,7 +58,7 @@ def values(file: str, data: bytes) -> list[Value]:
     :raises BrokenFile: names the line and column.
     """
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise BrokenFile(file, f"byte {error.start}", "", data[error.start : error.start + 8], "is not UTF-8") from None
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -77,9 +77,14 @@ def validate(model: type[pydantic.BaseModel], value: object, file: str, place: s
     try:
         model.model_validate(value)
     except pydantic.ValidationError as error:
+        # Of a value that could be one of several things, what came furthest says most.
         first = error.errors(include_url=False)[0]
-        field = ".".join(str(step) for step in first["loc"] if not _is_branch(step))
-        raise BrokenFile(file, place, field, first["input"], f"is refused: {first['msg']}") from None
+        same = [each for each in error.errors(include_url=False) if each["loc"][:3] == first["loc"][:3]]
+        worst = max(same, key=lambda each: len(each["loc"]))
+        field = ".".join(str(step) for step in worst["loc"] if not _is_branch(step))
+        if worst["type"] == "missing":
+            raise BrokenFile(file, place, field, None, "is missing") from None
+        raise BrokenFile(file, place, field, worst["input"], _reason(worst["msg"])) from None
 
 
 def within(place: str, inner: str) -> str:
@@ -90,6 +95,10 @@ def within(place: str, inner: str) -> str:
 def encoded(document: dict[str, Any]) -> str:
     """A document as one line of JSON."""
     return msgspec.json.encode(document).decode()
+
+
+def _reason(message: str) -> str:
+    return "is refused: " + message.removeprefix("Value error, ").removeprefix("Input ")
 
 
 def _is_branch(step: int | str) -> bool:

@@ -15,7 +15,7 @@ _DROPPED = ("conversation", "version", "recorded_at", "position")
 def recognises(value: Any) -> bool:
     """Whether a value looks like an event, or a list of events."""
     first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, dict) and isinstance(first.get("type"), str)
+    return isinstance(first, dict) and isinstance(first.get("type"), str) and "messages" not in first
 
 
 def is_export(value: Any) -> bool:
@@ -37,6 +37,8 @@ def read(file: str, values: list[Value]) -> list[Document]:
         if not isinstance(event, dict):
             raise BrokenFile(file, value.place, "", event, "is not an event")
         name = event.get("conversation")
+        if not isinstance(name, str | None):
+            raise BrokenFile(file, value.place, "conversation", name, "is not a name")
         document = documents.setdefault(name, Document(name, [], [], None))
         version = event.get("version", len(document.events) + 1)
         if version != len(document.events) + 1:

@@ -54,12 +54,15 @@ class ChatMessage(pydantic.BaseModel):
     tool_call_id: str | None = None
     name: str | None = None
     function_call: _Function | None = None
+    refusal: Any = None
+    audio: Any = None
 
     @pydantic.model_validator(mode="after")
     def _says_something(self) -> ChatMessage:
-        given = self.model_fields_set - {"role", "name"}
-        if not given:
-            raise ValueError("a message has content, a call or a call id")
+        said = self.tool_calls or self.function_call or self.refusal or self.audio
+        answers = self.role == "tool" and self.tool_call_id is not None
+        if not (said or answers or "content" in self.model_fields_set):
+            raise ValueError("the message has no content, call or call id")
         return self
 
 
@@ -106,8 +109,25 @@ def message_event(message: Message) -> dict[str, Any]:
 def written(message: VisibleMessage) -> Message:
     """A visible message as a file has it."""
     calls = [msgspec.to_builtins(call) for call in message.tool_calls]
-    extra = message.extra if isinstance(message.extra, dict) else {}
+    extra = _of_visible_calls(message.extra if isinstance(message.extra, dict) else {}, calls)
     return _written(message.role, message.content, calls, message.tool_call_id, message.name, extra)
+
+
+def _of_visible_calls(extra: Message, calls: list[dict[str, Any]]) -> Message:
+    """What was kept beside the fields, without the calls that the view has removed."""
+    if not calls:
+        return {
+            key: value for key, value in extra.items() if key != "function_call" and not (key == "tool_calls" and value)
+        }
+    if not extra.get("tool_calls"):
+        return extra
+    visible = [call["id"] for call in calls]
+    kept = []
+    for call in extra["tool_calls"]:
+        if call["id"] in visible:
+            visible.remove(call["id"])
+            kept.append(call)
+    return extra | {"tool_calls": kept}
 
 
 def _written(
@@ -117,7 +137,7 @@ def _written(
     if content or not (calls or tool_call_id):
         message["content"] = content
     # The deprecated functions have no ids: theirs were made when they were read.
-    if calls and "function_call" not in extra:
+    if calls and not extra.get("function_call"):
         message["tool_calls"] = [
             {
                 "id": call["id"],

@@ -38,7 +38,8 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
     messages = given["messages"]
     events: list[dict[str, Any]] = []
     places: list[str] = []
-    metadata = {key: more for key, more in given.items() if key not in ("id", "messages", "tools", "model")}
+    fields = {"messages", *(key for key in ("id", "tools", "model") if given.get(key) is not None)}
+    metadata = {key: more for key, more in given.items() if key not in fields}
     if metadata:
         events.append({"type": "describe", "metadata": metadata})
         places.append(value.place)
@@ -60,8 +61,9 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
 def write(conversation: str, history: History, metadata: dict[str, Any]) -> dict[str, Any]:
     """The document of a view: what is visible before rule 7, so that nothing a file had is lost."""
     document: dict[str, Any] = {"id": conversation, "messages": [written(message) for message in history.unpaired]}
-    if history.tools:
-        document["tools"] = history.tools
-    if history.model is not None:
-        document["model"] = history.model
+    tools, model = history.tools_given, history.model_given
+    if tools is not None:
+        document["tools"] = tools
+    if model is not None:
+        document["model"] = model
     return document | metadata

@@ -25,16 +25,18 @@ class TransferTools:
         """The events, and after the result of each call of a transfer tool its `transfer`, marked `inferred`."""
         with_transfers: list[dict[str, Any]] = []
         where: list[str] = []
-        calls: dict[tuple[str, str], dict[str, str]] = {}
+        open_calls: dict[tuple[str, str], list[dict[str, str]]] = {}
         for event, place in zip(events, places, strict=True):
             with_transfers.append(event)
             where.append(place)
             scope = event.get("scope", "chat")
             for call in event.get("tool_calls", ()):
-                calls[scope, call["id"]] = call
+                open_calls.setdefault((scope, call["id"]), []).append(call)
             if event.get("role") != "tool":
                 continue
-            call = calls.pop((scope, event["tool_call_id"]), None)
+            # As rule 7 pairs them: a result answers the nearest earlier call of its id that is not yet answered.
+            waiting = open_calls.get((scope, event["tool_call_id"]), [])
+            call = waiting.pop() if waiting else None
             to = None if call is None else self.destination(call["name"], call["arguments"])
             if to is not None:
                 transfer = {"type": "transfer", "scope": scope, "to": to, "tool_call_id": event["tool_call_id"]}
