@@ -222,7 +222,7 @@ def _check_expected(
             held = stream is None
         case Expected.MUST_EXIST:
             held = stream is not None
-        case Unchanged():
+        case Unchanged() if expected.is_sound():
             broken = None if stream is None else _first_change(db, stream, expected)
             held, version = broken is None, version if broken is None else broken
         case int() if not isinstance(expected, bool) and expected >= 0:

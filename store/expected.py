@@ -27,6 +27,12 @@ class Unchanged:
     types: Collection[str]
     scope: str = "chat"
 
+    def is_sound(self) -> bool:
+        """Whether the fields are what they should be: a version, names of types, and a scope."""
+        named = not isinstance(self.types, str) and all(isinstance(each, str) for each in self.types)
+        since = isinstance(self.since, int) and not isinstance(self.since, bool) and self.since >= 0
+        return named and since and isinstance(self.scope, str)
+
     def __str__(self) -> str:
         return f"no {', '.join(sorted(self.types))} in {self.scope} after version {self.since}"
 

@@ -1,0 +1,112 @@
+"""Events and views in few words, for the tests of the rules."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from turnlog.projections import MODES, History, VisibleMessage, history
+from turnlog.store import Store
+
+Event = dict[str, Any]
+Key = tuple[int, str]
+SHARED = {"scope": "shared_memory"}
+ROLLING, SWAP, REMOVE, DELETE = MODES
+IMAGE = {"type": "image", "url": "u"}
+# What section 4 itself calls a problem; section 7 has further findings.
+REPAIRS = ("unanswered-call", "orphan-result", "duplicate-result", "summary-covers-nothing-visible", "unknown-event")
+
+
+def event(type: str, **fields: Any) -> Event:
+    return {"type": type, **fields}
+
+
+def assistant(name: str, system: str | None = None, **fields: Any) -> Event:
+    return event("assistant", assistant=name, system=system, **fields)
+
+
+def user(content: str, **fields: Any) -> Event:
+    return event("message", role="user", content=content, **fields)
+
+
+def reply(content: str | list[Any], *calls: str, **fields: Any) -> Event:
+    made = [{"id": call, "name": "f", "arguments": "{}"} for call in calls]
+    return event("message", role="assistant", content=content, tool_calls=made, **fields)
+
+
+def result(call: str, content: str = "r", **fields: Any) -> Event:
+    return event("message", role="tool", tool_call_id=call, content=content, **fields)
+
+
+def note(content: str) -> Event:
+    return event("message", role="system", content=content)
+
+
+def to(name: str, mode: str = ROLLING, system: str | None = None, **fields: Any) -> Event:
+    return event("transfer", to=name, mode=mode, system=system, **fields)
+
+
+def summary(text: str, first: int | None = None, last: int | None = None, **fields: Any) -> Event:
+    return event("summary", text=text, summary_of=1, first=first, last=last, **fields)
+
+
+def clear(**fields: Any) -> Event:
+    return event("clear", **fields)
+
+
+def rewind(version: int, **fields: Any) -> Event:
+    return event("rewind", to=version, **fields)
+
+
+def redact(target: int, replacement: str | None = None) -> Event:
+    return event("redaction", target=target, reason="asked", replacement=replacement)
+
+
+def view(*events: Event, **query: Any) -> History:
+    with Store(":memory:") as store:
+        store.append("c", events)
+        found = history(store, "c", **query)
+        found.to_dict()  # All of it is worked out when first asked for, while the store is open.
+        return found
+
+
+def texts(*events: Event, **query: Any) -> list[Any]:
+    return [message.content for message in view(*events, **query).messages]
+
+
+def hidden(*events: Event, **query: Any) -> list[str]:
+    """Each as `version origin: rule by version`, and the call if only that is hidden."""
+    return [
+        f"{entry.version} {entry.origin}: {entry.rule} by {entry.by}" + (f", call {entry.call}" if entry.call else "")
+        for entry in view(*events, **query).hidden
+    ]
+
+
+def problems(*events: Event, **query: Any) -> list[tuple[int, str, str | None]]:
+    found = view(*events, **query).problems
+    return [(problem.version, problem.rule, problem.call) for problem in found if problem.rule in REPAIRS]
+
+
+def told(view: History) -> dict[str, Any]:
+    """A view as the oracle tells it."""
+    document = json.loads(json.dumps(view.to_dict(), allow_nan=False))
+    problems = [problem for problem in document["problems"] if problem["rule"] in REPAIRS]
+    return {
+        "assistant": view.assistant,
+        "messages": [_told(message) for message in view.messages],
+        "hidden": document["hidden"],
+        "problems": [{key: problem[key] for key in problem if key != "advice"} for problem in problems],
+    }
+
+
+def _told(message: VisibleMessage) -> dict[str, Any]:
+    found = {name: getattr(message, name) for name in ("role", "content", "version", "origin", "assistant")}
+    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+    found |= {"tool_calls": calls} if calls else {}
+    return found | ({} if message.tool_call_id is None else {"tool_call_id": message.tool_call_id})
+
+
+def keys_of(view: History) -> tuple[list[Key], list[Key]]:
+    """What is visible and what is hidden, each by the event that placed it and what it is of that event."""
+    visible: list[Key] = [(message.version, message.origin) for message in view]
+    return visible, [(entry.version, entry.origin) for entry in view.hidden if entry.call is None]
