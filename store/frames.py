@@ -160,6 +160,10 @@ def read_frame(type: str, v: int, version: int, scope: str | None, text: str) ->
 def misplaced(frame: Frame, version: int, scope: str | None) -> tuple[str, object, str] | None:
     """The field, value and reason why an event may not stand at this version and in this scope, if it may not."""
     match frame:
+        case MessageFrame(role="tool", tool_call_id=None):
+            return "tool_call_id", None, "is missing: a tool message names the call it answers"
+        case MessageFrame() if scope is not None:
+            return None
         case DescribeFrame() | RedactionFrame() | ForkFrame() if scope is not None:
             return "scope", scope, "is not allowed: the event is about the whole conversation"
         case MessageFrame() | SummaryFrame() | ClearFrame() | RequestFrame() | ResponseFrame() if scope is None:
@@ -178,8 +182,6 @@ def misplaced(frame: Frame, version: int, scope: str | None) -> tuple[str, objec
             return "request", request, f"is not a version before the response's own, {version}"
         case SummaryFrame(first=first, last=last):
             return _misplaced_range(first, last, version)
-        case MessageFrame(role="tool", tool_call_id=None):
-            return "tool_call_id", None, "is missing: a tool message names the call it answers"
         case Context(type="lastNMessages", max_messages=count) if count is None or count < 0:
             return "context.maxMessages", count, "is not a number of messages"
         case TransferFrame(context=Context() as context):
