@@ -8,6 +8,7 @@ from .fold import RULES, Fold, Modes
 from .handoffs import Handoff, handoffs
 from .history import MODES, Hidden, History, history
 from .path import path_of
+from .plan import plan
 from .problems import ADVICE, Problem
 from .render import VisibleCall, VisibleMessage
 from .replay import Replayed, replay
@@ -42,6 +43,7 @@ __all__ = [
     "handoffs",
     "history",
     "path_of",
+    "plan",
     "rebuild",
     "replay",
     "search",

@@ -24,11 +24,11 @@ class Change(msgspec.Struct, frozen=True):
 def diff(a: History, b: History) -> list[Change]:
     """What two views have in common and what not, in the order of both.
 
-    Messages are the same if the same event placed them as the same thing; `changed` ones differ in what is visible
-    of them, such as a call that one view removed.
+    Messages are the same if the same event placed them as the same thing, in a fork as in its parent; `changed` ones
+    differ in what is visible of them, such as a call that one view removed.
     """
-    in_a = {_source(message): message for message in a.messages}
-    in_b = {_source(message): message for message in b.messages}
+    in_a = dict(zip(a.identities, a.messages, strict=True))
+    in_b = dict(zip(b.identities, b.messages, strict=True))
     keys_a, keys_b = list(in_a), list(in_b)
     changes: list[Change] = []
     matcher = SequenceMatcher(a=keys_a, b=keys_b, autojunk=False)
@@ -47,7 +47,3 @@ def diff(a: History, b: History) -> list[Change]:
 
 def _both(a: VisibleMessage, b: VisibleMessage) -> Change:
     return Change("same" if a == b else "changed", a, b)
-
-
-def _source(message: VisibleMessage) -> tuple[int, str]:
-    return message.version, message.origin

@@ -12,6 +12,7 @@ from turnlog.store.frames import Mode, TransferFrame
 from .fold import Fold
 from .history import Hidden, Reading, hidden_item
 from .pairing import Pairing, pair
+from .problems import Problem, problems
 from .render import Contents, VisibleMessage
 from .view import Item
 
@@ -19,7 +20,8 @@ from .view import Item
 class Handoff(msgspec.Struct, frozen=True, omit_defaults=True, rename={"from_": "from"}):
     """A transfer: the messages visible `before` and `after` it, what it `hid`, how many it `kept` and what it `added`.
 
-    `from_` is the assistant that was active; `abandoned` says that a rewind took the transfer off the path since.
+    `from_` is the assistant that was active; `problems` are the findings that were not there before; `abandoned` says
+    that a rewind took the transfer off the path since.
     """
 
     conversation: str
@@ -37,6 +39,7 @@ class Handoff(msgspec.Struct, frozen=True, omit_defaults=True, rename={"from_": 
     tool_call_id: str | None = None
     reason: str | None = None
     inferred: bool = False
+    problems: list[Problem] = []
     abandoned: bool = False
 
 
@@ -70,6 +73,7 @@ def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[in
             fold.apply(event)
             continue
         active = fold.state.active
+        known = set(problems(fold, pair(fold.state.view), []))
         before = _visible(fold, pair(fold.state.view))
         calls = {(item, index) for item in before for index, _ in item.visible_calls}
         fold.apply(event)
@@ -100,6 +104,7 @@ def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[in
                 tool_call_id=frame.tool_call_id,
                 reason=event.body.get("reason"),
                 inferred=bool(frame.inferred),
+                problems=[problem for problem in problems(fold, pairing, []) if problem not in known],
             )
         )
     on_path = {event.version for event in fold.path(scope)}

@@ -118,6 +118,12 @@ class History:
         return problems(self._fold, self.pairing, self._redacted_requests())
 
     @property
+    def identities(self) -> list[tuple[str, int, str]]:
+        """Of each visible message the conversation (uuid) and version of the event that placed it, and its origin."""
+        events = self._contents.events
+        return [(events[item.version].conversation, item.version, item.origin) for item in self.items]
+
+    @property
     def sources(self) -> list[Event]:
         """The events whose content the visible messages show, in order, and the one that gave the tools."""
         known = self._fold.state.known.get(self.assistant or "")

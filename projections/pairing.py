@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .view import Hiding, Item, View
@@ -22,10 +22,16 @@ class Pairing:
 
 def pair(view: View) -> Pairing:
     """Pair the results of a view with its calls, through the view in order."""
+    gone = [item for item in view.items.values() if is_gone_with_open_calls(item)]
+    return pair_items(view.visible, gone)
+
+
+def pair_items(visible: Sequence[Item], gone: Sequence[Item]) -> Pairing:
+    """Pair visible items, in order; `gone` are those that a transfer hid while a call of theirs was unanswered."""
     pairing = Pairing()
     waiting: dict[str, list[CallKey]] = {}
     answered: set[str] = set()
-    for item in _with_removed_calls(view):
+    for item in sorted([*visible, *gone], key=lambda item: item.place) if gone else visible:
         if item.hidden is None and item.role == "tool" and item.tool_call_id is not None:
             key = _nearest(waiting.get(item.tool_call_id, []), item)
             if key is None:
@@ -44,9 +50,7 @@ def pair(view: View) -> Pairing:
             if removal is None or removal.unanswered:
                 waiting.setdefault(call.id, []).append((item, index))
     left = {key for keys in waiting.values() for key in keys}
-    pairing.unanswered = [
-        (item, index) for item in view.visible for index, _ in item.visible_calls if (item, index) in left
-    ]
+    pairing.unanswered = [(item, index) for item in visible for index, _ in item.visible_calls if (item, index) in left]
     return pairing
 
 
@@ -59,11 +63,7 @@ def _nearest(waiting: list[CallKey], result: Item) -> CallKey | None:
     return None
 
 
-def _with_removed_calls(view: View) -> Iterable[Item]:
-    """The visible items and, at their places, those that a transfer hid while a call of theirs was unanswered."""
-    gone = [
-        item
-        for item in view.items.values()
-        if item.hidden is not None and item.hidden.transfer and any(gone.unanswered for gone in item.removed.values())
-    ]
-    return sorted([*view.visible, *gone], key=lambda item: item.place) if gone else view.visible
+def is_gone_with_open_calls(item: Item) -> bool:
+    """Whether a transfer hid an item while a call of it was unanswered: the call still counts, at its place."""
+    hidden = item.hidden is not None and item.hidden.transfer
+    return hidden and any(removal.unanswered for removal in item.removed.values())

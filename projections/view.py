@@ -29,8 +29,9 @@ class Hiding:
 class Item:
     """A message that is or was visible.
 
-    `version` is the event that placed it, `source` the event whose `body_field` is its content: a transfer can place a
-    prompt that an earlier event declared. `place` orders the view.
+    `version` and `origin` say which item of its view it is: `version` is the event that placed it, `source` the event
+    whose `body_field` is its content, since a transfer can place a prompt that an earlier event declared. `place`
+    orders the view.
     """
 
     version: int
@@ -50,6 +51,12 @@ class Item:
     text_only: bool = False
     hidden: Hiding | None = None
     removed: dict[int, Hiding] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Item) and (self.version, self.origin) == (other.version, other.origin)
+
+    def __hash__(self) -> int:
+        return self.version
 
     @property
     def is_prompt(self) -> bool:

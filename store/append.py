@@ -49,12 +49,11 @@ def append(
     batch = [prepare(event, index if len(events) > 1 else None) for index, event in enumerate(events)]
     _check_ids(batch)
     with db.transaction():
-        stream = streams.find(db, name)
+        stream, head = streams.find_head(db, name) or (None, None)
         if stream is not None:
             earlier = _earlier_receipt(db, stream, batch)
             if earlier is not None:
                 return earlier
-        head = None if stream is None else streams.head(db, stream)
         _check_expected(db, name, stream, head, expected)
         if stream is None or head is None:
             stream = streams.create(db, name)

@@ -16,6 +16,7 @@ from .events import CUSTOM_TYPE, HEADER, TYPES, Custom, Message, NewEvent, Respo
 from .frames import Frame, misplaced, read_frame
 
 MAX_DEPTH = 64
+MAX_BITS = 4096
 MAX_BYTES = 16 * 1024 * 1024
 GIVEN_BY_STORE = frozenset(
     (
@@ -147,7 +148,8 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
             fields["occurred_at"] = msgspec.to_builtins(fields["occurred_at"])
     else:
         raise InvalidEvent("event", event, "is neither an object nor an event")
-    if not _check_json(fields, "", 1):
+    if not _is_plain(fields, 1):
+        _check_json(fields, "", 1)
         fields = _plain(fields)
     type_ = fields.get("type")
     cls = _class_of(type_)
@@ -261,41 +263,57 @@ def _check_parts(event: Message | Response) -> None:
             raise InvalidEvent(f"{field}[{number}].text", part.get("text"), "is not text")
 
 
-def _check_json(value: Any, path: str, depth: int) -> bool:
-    """Refuse what JSON cannot say; False if some value is of a type that only behaves like a plain one."""
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether a value is JSON in plain types; where not, `_check_json` says why or `_plain` makes it so."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_unicode(value)
+    if kind is dict:
+        return depth <= MAX_DEPTH and all(
+            type(key) is str and (key.isascii() or _is_unicode(key)) and _is_plain(inner, depth + 1)
+            for key, inner in value.items()
+        )
+    if kind is list:
+        return depth <= MAX_DEPTH and all(_is_plain(inner, depth + 1) for inner in value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is int:
+        return bool(value.bit_length() <= MAX_BITS)
+    return value is None or kind is bool
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_json(value: Any, path: str, depth: int) -> None:
+    """Refuse what JSON cannot say, and name where it is."""
     if isinstance(value, str):
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise InvalidEvent(path, value, "is not valid Unicode") from None
-        return type(value) is str
-    if isinstance(value, Mapping):
+        if not _is_unicode(value):
+            raise InvalidEvent(path, value, "is not valid Unicode")
+    elif isinstance(value, Mapping):
         _check_depth(path, depth)
-        plain = type(value) is dict
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise InvalidEvent(path or "event", key, "is not text, as a key must be")
-            plain &= _check_json(key, f"{path}.{ascii(key)[1:-1]}".removeprefix("."), depth)
-            plain &= _check_json(inner, f"{path}.{key}" if path else key, depth + 1)
-        return plain
-    if isinstance(value, list | tuple):
+            _check_json(key, f"{path}.{ascii(key)[1:-1]}".removeprefix("."), depth)
+            _check_json(inner, f"{path}.{key}" if path else key, depth + 1)
+    elif isinstance(value, list | tuple):
         _check_depth(path, depth)
-        plain = type(value) is list
         for number, inner in enumerate(value):
-            plain &= _check_json(inner, f"{path}[{number}]", depth + 1)
-        return plain
-    if isinstance(value, float):
+            _check_json(inner, f"{path}[{number}]", depth + 1)
+    elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidEvent(path, value, "is not a finite number")
-        return type(value) is float
-    if isinstance(value, int):
-        if value.bit_length() > 4096:
-            raise InvalidEvent(path, f"{value:#x}", "has more than 4096 bits")
-        return type(value) in (int, bool)
-    if value is not None:
+    elif isinstance(value, int):
+        if value.bit_length() > MAX_BITS:
+            raise InvalidEvent(path, f"{value:#x}", f"has more than {MAX_BITS} bits")
+    elif value is not None:
         raise InvalidEvent(path, type(value).__name__, "is not JSON")
-    return True
 
 
 def _plain(value: Any) -> Any:

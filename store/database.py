@@ -77,8 +77,10 @@ class Database:
 
     def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Insert rows inside the caller's transaction; the last one's rowid."""
-        self._connection.executemany(sql, rows)
-        return int(self._connection.execute("SELECT last_insert_rowid()").fetchone()[0])
+        if len(rows) > 1:
+            self._connection.executemany(sql, rows[:-1])
+        # executemany does not say which rows it made.
+        return self._connection.execute(sql, rows[-1]).lastrowid or 0
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

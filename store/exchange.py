@@ -156,7 +156,8 @@ def _restore_one(db: Database, events: list[Event], name: str | None) -> Restore
             )
         )
     try:
-        db.insert(INSERT, rows)
+        if rows:
+            db.insert(INSERT, rows)
     except (sqlite3.IntegrityError, OverflowError) as error:
         raise RestoreRefused(identity, events[0].version, str(error)) from None
     frames = [event.frame for event in events[present:]]

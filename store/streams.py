@@ -62,6 +62,8 @@ def checked_name(name: object) -> str:
     """
     if not isinstance(name, str):
         raise InvalidEvent("conversation", name, "is not text")
+    if name.isascii() and name.isprintable() and 1 <= len(name) <= 200:
+        return name
     try:
         name.encode()
         return msgspec.convert(unicodedata.normalize("NFC", name), Name)
@@ -71,6 +73,11 @@ def checked_name(name: object) -> str:
         raise InvalidEvent("conversation", name, "is not 1 to 200 characters without control characters") from None
 
 
+_SELECT_HEAD = (
+    "SELECT key, uuid, name, parent, forked_at, events.version, events.digest, events.recorded_at"
+    " FROM conversations JOIN events ON events.conversation = conversations.key WHERE"
+)
+_LAST = "ORDER BY events.version DESC LIMIT 1"
 _SELECT = "SELECT key, uuid, name, parent, forked_at FROM conversations WHERE "
 
 
@@ -131,6 +138,13 @@ def rename(db: Database, conversation: str, name: str | None) -> Stream:
         raise NameTaken(str(name))
     db.rows("UPDATE conversations SET name = ? WHERE key = ?", (name, stream.key))
     return get(db, stream.uuid)
+
+
+def find_head(db: Database, conversation: str) -> tuple[Stream, Head] | None:
+    """The conversation of this name or uuid with its last event: what an append needs, in one query."""
+    name = checked_name(conversation)
+    row = db.row(f"{_SELECT_HEAD} name = ? {_LAST}", (name,)) or db.row(f"{_SELECT_HEAD} uuid = ? {_LAST}", (name,))
+    return None if row is None else (_stream(db, row[:5]), Head(*row[5:]))
 
 
 def head(db: Database, stream: Stream) -> Head:

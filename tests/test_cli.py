@@ -191,7 +191,7 @@ def test_diff(db: Path, points: str, a: Any, b: Any) -> None:
     """`diff` compares two points, each a version, a time, `latest`, a mode, or a mode at a version."""
     with Store(db, read_only=True) as store:
         expected = diff(history(store, "call", **a), history(store, "call", **b))
-    changes = answer(f"diff call {points}", db)
+    changes = answer(f"diff call {points}", db)["changes"]
     assert [change["kind"] for change in changes] == [change.kind for change in expected]
     assert all(change.keys() == {"kind", "a", "b"} for change in changes)
     assert run(f"diff call {points}", db).exit_code == 0

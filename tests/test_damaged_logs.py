@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from logs import SCOPES, logs, what_ifs
 from views import keys_of, told
 
-from turnlog.projections import MODES, history
+from turnlog.projections import MODES, check, describe, handoffs, history
 from turnlog.store import Store
 from turnlog.store.chain import time_of
 from turnlog.store.codec import prepare
@@ -226,3 +226,26 @@ def test_text_that_is_not_utf_8_does_not_make_a_view_raise(raw: Raw) -> None:
         (uuid,),
     )
     assert [message.version for message in history(store, uuid)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "body", ['{"title":5}', '{"metadata":5}', '{"metadata":"abc"}', '{"metadata":[1]}', "[]", "", None]
+)
+def test_description_of_a_damaged_log(raw: Raw, body: str | None) -> None:
+    """A describe event that is damaged, unknown or newer says nothing about a conversation."""
+    store, connection = raw
+    known = Row("describe", "{}", '{"title":"t","metadata":{"k":1}}', scope=None)
+    other = known._replace(body='{"title":"u","metadata":{"k":2}}')
+    rows = (known, other._replace(v=2), other._replace(scope="chat"), known._replace(body=body))
+    about = describe(store, write(connection, dict(enumerate(rows, 1))))
+    assert (about.title, about.metadata) == ("t", {"k": 1})
+
+
+def test_scope_that_only_a_newer_build_describes(raw: Raw) -> None:
+    """Events in a scope whose describe event this build cannot read are neither lost nor a reason to refuse."""
+    store, connection = raw
+    newer = Row("describe", '{"scopes":[{"name":"planner"}]}', scope=None, v=2)
+    uuid = write(connection, {1: newer, 2: USER, 3: USER._replace(scope="planner"), 4: Row("transfer", '{"to":"b"}')})
+    assert keys_of(history(store, uuid, "planner")) == ([(3, "message")], [])
+    assert [handoff.version for handoff in handoffs(store, uuid)] == [4]
+    assert {finding.version for finding in check(store, uuid) if finding.rule == "unknown-event"} == {1}

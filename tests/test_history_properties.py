@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from logs import SCOPES, event_at, logs, what_ifs
-from views import Key, keys_of, reply, result, to, told, user
+from views import Key, assistant, keys_of, redact, reply, result, to, told, user
 
-from turnlog.projections import MODES, Fold, Modes, diff, history
+from turnlog.projections import MODES, Fold, Modes, VisibleMessage, diff, history
 from turnlog.projections.pairing import pair
 from turnlog.store import Store
 
@@ -228,3 +228,15 @@ def test_forks_have_versions_of_their_own(store: Store) -> None:
     store.append(child, [user("child's")])
     changes = diff(history(store, name), history(store, child))
     assert [change.kind for change in changes] == ["same", "only-a", "only-a", "only-b"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(wanted=st.lists(st.tuples(st.integers(1, 7), st.sampled_from((None, "", "x", "y"))), max_size=6))
+def test_a_digest_stands_for_what_was_shown(store: Store, wanted: list[tuple[int, str | None]]) -> None:
+    """Views of one point with the same digest show the same: a redaction, of a replacement too, changes both."""
+    name = written(store, [user("1"), assistant("a", "SA", first_message="hi")])
+    shown: dict[str, list[VisibleMessage]] = {}
+    for version, (target, replacement) in enumerate(wanted, 3):
+        store.append(name, [redact(min(target, version - 1), replacement)])
+        view = history(store, name, at=2)
+        assert shown.setdefault(view.digest, view.messages) == view.messages

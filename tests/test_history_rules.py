@@ -264,9 +264,10 @@ def test_declared_again(declared: str | None, again: str | None, expected: list[
 
 
 def test_declared_again_replaces_its_newest_prompt() -> None:
-    """Of several prompts of the active one the newest is replaced, in its place."""
+    """Of several prompts the newest of the active one is replaced, in its place; no other one's is."""
     log = (assistant("a", "S1"), user("1"), to("a", system="S2"), user("2"), assistant("a", "S3"))
     assert (texts(*log), hidden(*log)) == (["S1", "1", "S3", "2"], ["3 prompt: assistant by 5"])
+    assert texts(assistant("a", "SA"), to("b"), assistant("b", "SB")) == ["SB", "SA"]
 
 
 # Rules 5 and 6: summary, clear, response
@@ -276,8 +277,9 @@ TURN: Sequence[Event] = (assistant("a", "SA", first_message="hi"), reply("", "c1
 
 def test_summary_covers_every_kind_of_message() -> None:
     """A summary replaces results, first and destination messages too, at the place of the first; no prompt or note."""
-    log = (*TURN, to("b", system="SB", message="bye", first_message="yo"), user("1"), summary("s", 1, 5))
-    assert texts(*log) == ["SA", "s", "n", "SB", "1"]
+    handoff = to("b", system="SB", message="bye", first_message="yo")
+    assert texts(*TURN, handoff, user("1"), summary("s", 1, 5)) == ["SA", "s", "n", "SB", "1"]
+    assert texts(handoff, summary("s", 1, 1)) == ["s", "SB"]
 
 
 @pytest.mark.parametrize(
@@ -287,6 +289,7 @@ def test_summary_covers_every_kind_of_message() -> None:
         ((1, 2), (1, 3), ["new"]),
         ((1, 2), (2, 4), ["old", "new"]),
         ((1, 3), (2, 4), ["old"]),
+        ((1, 3), (1, 2), ["old"]),
         ((None, None), (3, 4), ["1", "2", "new"]),
         ((None, None), (1, 3), ["new", "old"]),
     ],
@@ -387,6 +390,7 @@ def test_redacted_text_still_counts_as_text() -> None:
         ([redact(1), redact(1, "x"), redact(1)], "x"),
         ([redact(1, "x"), redact(1, "")], ""),
         ([redact(1, "x"), redact(2)], "[redacted]"),
+        ([redact(1, ""), redact(2)], ""),
         ([redact(1, "x"), redact(2, "y")], "y"),
     ],
 )

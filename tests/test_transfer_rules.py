@@ -282,6 +282,13 @@ def test_removed_call_of_a_message_hidden_since(after: list[Event], rule: str) -
     assert hidden(*log)[-1] == f"4 message: {rule}"
 
 
+def test_removed_call_counts_for_later_results_only() -> None:
+    """A result that was there before the transfer does not go to the call it removed, once its own call is gone."""
+    calls = (reply("1", "t1"), to("b", tool_call_id="t1"), reply("2", "t1"), result("t1"))
+    log = (*calls, to("c", REMOVE), summary("s", 3, 3), result("t1", "late"))
+    assert hidden(*log)[-2:] == ["4 message: orphan-result by 4", f"7 message: transfer:{REMOVE} by 5"]
+
+
 def test_answered_call_does_not_count_once_removed() -> None:
     """A call that was answered before it was removed took its result along: a second result is an orphan."""
     log = (reply("x", "t1"), result("t1"), to("b", REMOVE, tool_call_id="t1"), result("t1", "again"))

@@ -138,6 +138,9 @@ def _with_store(command: Callable[..., Any], read_only: bool = False, must_exist
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
 scope = click.option("--scope", default="chat", show_default=True, help="chat, agent, coder, shared_memory …")
 at = click.option("--at", type=AT, help="A version or a time (UTC); the latest if not given.")
+tokenizer = click.option(
+    "--tokenizer", metavar="ENCODING", help="Count tokens in this encoding of tiktoken instead of estimating them."
+)
 mode = click.option("--mode", type=click.Choice(MODES), help="What if every transfer had this mode?")
 modes = click.option(
     "--modes", type=_ModeOf(), multiple=True, help="What if the transfer of VERSION had this MODE? (repeatable)"

@@ -27,6 +27,9 @@ from turnlog.projections import (
 )
 from turnlog.store import Event, Listed
 
+from ..costs import Cost
+from ..wires import StablePrefix
+
 _ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _CHANGES = {
     "same": (" ", ""),
@@ -131,10 +134,10 @@ def problems(out: Console, found: list[Problem]) -> None:
         out.print(Text(f"  {problem.version} {problem.rule}{call}: {problem.advice}"))
 
 
-def handoffs(found: list[Handoff]) -> None:
-    """Each transfer in a few lines."""
+def handoffs(found: list[Handoff], costs: list[list[Cost]]) -> None:
+    """Each transfer in a few lines, with what it cost in cache."""
     out = console()
-    for number, handoff in enumerate(found):
+    for number, (handoff, own) in enumerate(zip(found, costs, strict=True)):
         if number:
             out.print()
         heading = Text(f"{handoff.version:>5} ", "dim")
@@ -151,6 +154,30 @@ def handoffs(found: list[Handoff]) -> None:
         out.print(Text(f"      added {added or 'nothing'}"))
         if handoff.reason:
             out.print(Text(f"      reason: {one_line(handoff.reason)}"))
+        for problem in handoff.problems:
+            out.print(Text(f"      {problem.rule}: {problem.advice}", "yellow"))
+        for each in own:
+            if len(own) > 1:
+                used = " (used)" if each.mode == handoff.mode else ""
+                out.print(Text(f"      {each.mode}{used}: {each.messages} messages", "cyan"))
+            for name, prefix in each.prefixes.items():
+                size = f"  {name}: {each.tokens[name]} tokens, " if len(own) > 1 else f"{name}: "
+                out.print(Text(f"      {size}{_cached(prefix)}", "dim"))
+
+
+def prefixes(found: dict[str, StablePrefix]) -> None:
+    """What the second of two views keeps of the first one's requests."""
+    out = console()
+    for name, prefix in found.items():
+        out.print(Text(f"{name}: {_cached(prefix)}", "dim"))
+
+
+def _cached(prefix: StablePrefix) -> str:
+    about = "about " if prefix.estimated else ""
+    told = f"{about}{prefix.kept} tokens stay cached, {prefix.lost} are lost"
+    if prefix.changed is None:
+        return told
+    return f"{told} (the {prefix.changed} changed" + (f" by {prefix.version})" if prefix.version else ")")
 
 
 def explained(found: list[Explained]) -> None:

@@ -1,4 +1,4 @@
-"""Commands that show: list, log, history, handoffs, diff."""
+"""Commands that show: list, log, history, handoffs, diff, request."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import click
+import msgspec
 
 from turnlog import projections
 from turnlog.store import Event, Store
 from turnlog.store.frames import Mode
 
+from ..costs import cost
+from ..tokens import counter
+from ..wires import WIRES, adapt, stable_prefix
 from . import common, output
 from .common import main
 
@@ -104,6 +108,8 @@ def history(
 @click.option("--scope", help="Only this scope's.")
 @common.mode
 @common.modes
+@click.option("--compare", is_flag=True, help="Show what each of the four modes would have cost.")
+@common.tokenizer
 @common.as_json
 @common.reading
 def handoffs(
@@ -112,14 +118,23 @@ def handoffs(
     scope: str | None,
     mode: Mode | None,
     modes: tuple[tuple[int, Mode], ...],
+    compare: bool,
+    tokenizer: str | None,
     as_json: bool,
 ) -> None:
-    """Show each transfer: from, to, mode, and what it hid and added."""
+    """Show each transfer: from, to, mode, what it hid and added, and what it cost in cache."""
     found = projections.handoffs(store, conversation, scope, mode, dict(modes))
+    count = None if tokenizer is None else counter(tokenizer)
+    costs = [cost(store, handoff, (mode, dict(modes)), count, compare) for handoff in found]
     if as_json:
-        output.print_json(found)
+        output.print_json(
+            [
+                {**msgspec.to_builtins(handoff), "costs": [each.to_dict() for each in own]}
+                for handoff, own in zip(found, costs, strict=True)
+            ]
+        )
     elif found:
-        output.handoffs(found)
+        output.handoffs(found, costs)
     else:
         click.echo("no transfers")
 
@@ -129,27 +144,69 @@ def handoffs(
 @click.argument("a", type=common.POINT)
 @click.argument("b", type=common.POINT)
 @common.scope
+@click.option("--with", "other", metavar="CONVERSATION", help="B is of this conversation, such as a fork.")
+@click.option("--with-scope", "other_scope", metavar="SCOPE", help="B is of this scope.")
+@common.tokenizer
 @common.as_json
 @common.reading
 def diff(
     store: Store,
     conversation: str,
-    a: tuple[int | datetime | None, Mode | None],
-    b: tuple[int | datetime | None, Mode | None],
+    a: tuple[common.At, Mode | None],
+    b: tuple[common.At, Mode | None],
     scope: str,
+    other: str | None,
+    other_scope: str | None,
+    tokenizer: str | None,
     as_json: bool,
 ) -> None:
-    """Compare two points or two modes of a conversation.
+    """Compare two points, modes, scopes or forks, message by message.
 
     A and B are each a version, a time, `latest`, a mode (what if every transfer had it), or MODE@VERSION.
     """
-    views = [projections.history(store, conversation, scope, at, mode) for at, mode in (a, b)]
-    found = projections.diff(*views)
+    one = projections.history(store, conversation, scope, a[0], a[1])
+    two = projections.history(store, other or conversation, other_scope or scope, b[0], b[1])
+    changes = projections.diff(one, two)
+    count = None if tokenizer is None else counter(tokenizer)
+    prefixes = {name: stable_prefix(one, two, wire, count) for name, wire in WIRES.items()}
     if as_json:
-        output.print_json(found)
+        cache = {name: prefix.to_dict() for name, prefix in prefixes.items()}
+        output.print_json({"changes": changes, "cache": cache})
         return
     names = [
-        f"{view.scope} at {view.version}" + (f", {mode}" if mode else "")
-        for view, (_, mode) in zip(views, (a, b), strict=True)
+        f"{view.conversation} {view.scope} at {view.version}" + (f", {mode}" if mode else "")
+        for view, (_, mode) in ((one, a), (two, b))
     ]
-    output.changes(found, (names[0], names[1]))
+    output.changes(changes, (names[0], names[1]))
+    output.prefixes(prefixes)
+
+
+@main.command()
+@click.argument("conversation")
+@common.scope
+@common.at
+@common.mode
+@common.modes
+@click.option("--wire", type=click.Choice(sorted(WIRES)), required=True, help="The provider's form.")
+@click.option("--since", type=common.AT, help="The version of the request before, whose cache is to be used.")
+@common.as_json
+@common.reading
+def request(
+    store: Store,
+    conversation: str,
+    scope: str,
+    at: common.At,
+    mode: Mode | None,
+    modes: tuple[tuple[int, Mode], ...],
+    wire: str,
+    since: common.At,
+    as_json: bool,
+) -> None:
+    """Print the provider's request of a history, with its cache points placed, and what was changed for it."""
+    view = projections.history(store, conversation, scope, at, mode, dict(modes))
+    before = None if since is None else projections.history(store, conversation, scope, since, mode, dict(modes))
+    adapted = adapt(view, WIRES[wire], projections.plan(view, before))
+    output.print_json(adapted.to_dict() if as_json else adapted.request)
+    if not as_json:
+        for change in adapted.changes:
+            click.echo(f"changed: version {change.version}, {output.safe(change.what)}", err=True)

@@ -1,0 +1,26 @@
+"""Counting tokens with `tiktoken`, instead of estimating them.
+
+Needs the extra: `pip install 'turnlog[tiktoken]'`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from turnlog.store import NotFound
+
+
+def counter(encoding: str) -> Callable[[str], int]:
+    """What counts a text's tokens in an encoding of tiktoken, such as `o200k_base`.
+
+    :raises NotFound: tiktoken is not installed, or has no such encoding.
+    """
+    try:
+        import tiktoken
+    except ImportError:
+        raise NotFound("encoding", encoding, "needs the tiktoken package: pip install 'turnlog[tiktoken]'") from None
+    try:
+        found = tiktoken.get_encoding(encoding)
+    except (ValueError, OSError) as error:
+        raise NotFound("encoding", encoding, f"cannot be had from tiktoken: {error}") from None
+    return lambda text: len(found.encode_ordinary(text))

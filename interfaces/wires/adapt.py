@@ -1,0 +1,157 @@
+"""Adapt: from a history to a provider's request, its cache points moved with it (DESIGN section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from turnlog.projections import History
+from turnlog.projections.cache_points import CachePoint, Places, to_json, within_budget
+from turnlog.projections.tools_since import tools_since
+from turnlog.store.errors import shown
+
+from .parts import REASONING, told, tool_of
+from .turns import Adjustment, Legal, Part, Turn, turns
+from .wire import Block, Draft, Message, Wire
+
+# Said in the user's place where a provider wants the user to begin, or wants a message at all.
+OPENING = "(the conversation begins)"
+NO_CONTENT = "(no content)"
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A request, and what became of the history in it.
+
+    `request` has the arguments for the provider's client beside the model and its parameters. `cache_points` name
+    places of the request, counted as in a history. `changes` are in the order they were made.
+    """
+
+    request: dict[str, Any]
+    cache_points: list[CachePoint]
+    changes: list[Adjustment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: `{"request", "cache_points", "changes": [{"version", "what"}]}`."""
+        return {
+            "request": self.request,
+            "cache_points": [to_json(point) for point in self.cache_points],
+            "changes": msgspec.to_builtins(self.changes),
+        }
+
+
+def adapt(history: History, wire: Wire, cache_points: Iterable[CachePoint] = ()) -> Adapted:
+    """The request that a history makes on a wire; the points name the history as it is written.
+
+    Blank messages are dropped, results put right after their call, an error result is added for a call never
+    answered, adjacent messages joined and system messages hoisted as the wire says. A moved point ends the longest
+    prefix of the request made only of what was before it; points that meet become one, and over the wire's budget
+    tools and system are kept, then the newest.
+
+    :raises InvalidCachePoint: a point is out of range; nothing else is refused.
+    """
+    places = Places.of(history.messages)
+    wanted = [places.place(point) for point in cache_points]
+    draft, changes = drafted(history, wire)
+    own = draft.places
+    points = [own.point(place) for place in sorted({draft.moved(place) for place in wanted})]
+    if wire.budget is not None:
+        points = within_budget(points, wire.budget)
+    if not draft.messages:
+        draft.messages.append(_opening(history.version, Places.SYSTEM, "message"))
+        changes.append(Adjustment(history.version, "user message added: nothing else is said"))
+    return Adapted(wire.request(draft, [own.place(point) for point in points]), points, changes)
+
+
+def drafted(history: History, wire: Wire) -> tuple[Draft, list[Adjustment]]:
+    """The request before it is written, and what was changed for it; without messages if nothing is said."""
+    changes: list[Adjustment] = []
+    legal = Legal(wire.id_length)
+    draft = Draft(_tools(history, wire, legal, changes), [], [])
+    for turn in turns(history.messages, legal, changes):
+        message = wire.message(turn, _blocks(turn, wire, changes), changes)
+        if not message.blocks:
+            changes.append(Adjustment(turn.version, f"blank {turn.role} message dropped"))
+        elif message.role == "system" and wire.hoists:
+            draft.system += message.blocks
+            if draft.messages:
+                changes.append(Adjustment(turn.version, "system message hoisted before all others"))
+        else:
+            _add(draft.messages, message, turn, wire, changes)
+    if draft.messages and draft.messages[0].role not in wire.opens:
+        first = draft.messages[0].blocks[0]
+        draft.messages.insert(0, _opening(first.version, first.inside, first.origin))
+        changes.append(Adjustment(first.version, "user message added before the first: the user has to begin"))
+    return draft, changes
+
+
+def _add(messages: list[Message], message: Message, turn: Turn, wire: Wire, changes: list[Adjustment]) -> None:
+    last = messages[-1] if messages else None
+    if last is None or last.role != message.role or last.head != message.head or message.role not in wire.joins:
+        messages.append(message)
+        return
+    last.blocks += message.blocks
+    if turn.role != "tool":
+        changes.append(Adjustment(turn.version, f"joined to the {last.role} message before it"))
+
+
+def _opening(version: int, inside: int, origin: str) -> Message:
+    return Message("user", [Block({"type": "text", "text": OPENING}, inside, version, origin)])
+
+
+def _blocks(turn: Turn, wire: Wire, changes: list[Adjustment]) -> list[Block]:
+    """The items of a turn: what can be shown in its place, the rest told in words."""
+    values = [(part, _shown(turn, part, wire, changes)) for part in turn.parts]
+    blocks = [Block(value, part.inside, turn.version, turn.origin) for part, value in values if value is not None]
+    if turn.role == "tool" and not blocks:
+        changes.append(Adjustment(turn.version, f"empty result written as {NO_CONTENT}"))
+        blocks.append(Block({"type": "text", "text": NO_CONTENT}, turn.end, turn.version, turn.origin))
+    return blocks + [
+        Block(wire.call(call), call.inside, turn.version, turn.origin, call.source, not call.answered)
+        for call in turn.calls
+    ]
+
+
+def _shown(turn: Turn, part: Part, wire: Wire, changes: list[Adjustment]) -> dict[str, Any] | None:
+    value, kind = part.value, part.value.get("type")
+    if kind == "text":
+        if value["text"].strip():
+            return {"type": "text", "text": value["text"]}
+        if len(turn.parts) > 1:
+            changes.append(Adjustment(turn.version, "blank text dropped"))
+        return None
+    block = wire.part(turn.role, value)
+    if block is not None:
+        return block
+    if kind in REASONING:
+        # Told as text it would look like something said, and models imitate what they see.
+        changes.append(Adjustment(turn.version, f"{shown(kind)} dropped"))
+        return None
+    changes.append(Adjustment(turn.version, f"{shown(kind)} told as text"))
+    return {"type": "text", "text": told(value)}
+
+
+def _tools(history: History, wire: Wire, legal: Legal, changes: list[Adjustment]) -> list[dict[str, Any]]:
+    tools: list[dict[str, Any]] = []
+    names: set[str] = set()
+    for given in history.tools:
+        tool = tool_of(given)
+        if tool is None or tool.name in names:
+            why = "is no function" if tool is None else "is there already"
+            changes.append(_tool_change(history, f"tool {shown(given)} dropped: it {why}"))
+            continue
+        names.add(tool.name)
+        name = legal.tool(tool.name)
+        if name != tool.name:
+            changes.append(_tool_change(history, f"tool {shown(tool.name)} named {name}"))
+        if tool.refused:
+            changes.append(_tool_change(history, f"parameters of tool {name} dropped: they are no object's"))
+        tools.append(wire.tool(tool, name))
+    return tools
+
+
+def _tool_change(history: History, what: str) -> Adjustment:
+    return Adjustment(tools_since(history) or history.version, what)

@@ -1,0 +1,130 @@
+"""What of one request a provider can still have cached for another (DESIGN section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
+from typing import Any, Literal
+
+import msgspec
+
+from turnlog.projections import History
+from turnlog.projections.cache_points import CachePoint, Places, to_json
+from turnlog.projections.tools_since import tools_since
+
+from .adapt import drafted
+from .breaker import breaker
+from .wire import Block, Draft, Message, Wire
+
+CHARACTERS_A_TOKEN = 4
+Section = Literal["tools", "system", "messages"]
+
+
+@dataclass(frozen=True)
+class StablePrefix:
+    """How much of an earlier request is the beginning of a later one.
+
+    `point` is the last cache point, of the later request, to which both agree byte for byte; None if not even the
+    tools do. `kept` and `lost` are the earlier request's tokens before and after it, `estimated` from characters or
+    counted. What broke the prefix is in the section `changed`, by the event of `version`; both are None if it is
+    whole.
+    """
+
+    point: CachePoint | None
+    kept: int
+    lost: int
+    estimated: bool
+    changed: Section | None
+    version: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, the point in its own form."""
+        return {
+            "point": None if self.point is None else to_json(self.point),
+            "kept": self.kept,
+            "lost": self.lost,
+            "estimated": self.estimated,
+            "changed": self.changed,
+            "version": self.version,
+        }
+
+
+def stable_prefix(
+    before: History, after: History, wire: Wire, tokens: Callable[[str], int] | None = None
+) -> StablePrefix:
+    """Compare the requests that two histories make on a wire, in the order of prefixes: tools, system, messages.
+
+    `tokens` counts those of a text; without it, 4 characters of the requests' JSON are a token.
+    """
+    drafts = [drafted(history, wire)[0] for history in (before, after)]
+    old, new = ([*_pieces(draft, wire)] for draft in drafts)
+    agree = 0
+    while agree < min(len(old), len(new)) and old[agree].text == new[agree].text:
+        agree += 1
+    kept, everything = _count(old[:agree], tokens), _count(old, tokens)
+    broken = old[agree] if agree < len(old) else None
+    return StablePrefix(
+        point=drafts[1].places.point(new[agree - 1].place) if agree else None,
+        kept=kept,
+        lost=max(0, everything - kept),
+        estimated=tokens is None,
+        changed=None if broken is None else broken.section,
+        version=None if broken is None else _breaker(old, new, agree, before, after),
+    )
+
+
+def request_tokens(history: History, wire: Wire, tokens: Callable[[str], int] | None = None) -> int:
+    """The tokens of the request that a history makes on a wire, counted as `stable_prefix` does."""
+    return _count(_pieces(drafted(history, wire)[0], wire), tokens)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What lies between two places where a prefix can end, as JSON; `place` is the one after it."""
+
+    section: Section
+    text: str
+    place: int
+    blocks: Sequence[Block] = ()
+
+
+def _pieces(draft: Draft, wire: Wire) -> Iterator[_Piece]:
+    yield _Piece("tools", _json(draft.tools) if draft.tools else "", Places.TOOLS)
+    if wire.hoists:
+        system = [block.value for block in draft.system]
+        yield _Piece("system", _json(system) if system else "", Places.SYSTEM, draft.system)
+    place = Places.SYSTEM
+    for message in draft.messages:
+        if message.role == "system":
+            section: Section = "messages" if place > Places.SYSTEM else "system"
+            yield _Piece(section, _json(wire.written(message)), place, message.blocks)
+            continue
+        for number, block in enumerate(message.blocks):
+            place += 1
+            # With the first item comes what the message has beside its items.
+            value = block.value if number else wire.written(Message(message.role, [block], message.head))
+            yield _Piece("messages", _json(value), place, (block,))
+
+
+def _breaker(old: Sequence[_Piece], new: Sequence[_Piece], agree: int, before: History, after: History) -> int | None:
+    """The version of the event by which an earlier request's piece number `agree` is not there in a later one."""
+    if old[agree].section == "tools":
+        return tools_since(after)
+    there = new[agree].blocks if agree < len(new) else ()
+    at = sum(len(piece.blocks) for piece in old[:agree]) + sum(takewhile(bool, map(eq, old[agree].blocks, there)))
+    return breaker(_blocks(old), _blocks(new), at, before, after)
+
+
+def _blocks(pieces: Iterable[_Piece]) -> list[Block]:
+    return [block for piece in pieces for block in piece.blocks]
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _count(pieces: Iterable[_Piece], tokens: Callable[[str], int] | None) -> int:
+    text = "".join(piece.text for piece in pieces)
+    return -(-len(text) // CHARACTERS_A_TOKEN) if tokens is None else tokens(text)
