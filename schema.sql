@@ -34,6 +34,14 @@ CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events (conversation, id) WHER
 -- Only the few events that are not plain messages: what finds redactions and described scopes.
 CREATE INDEX IF NOT EXISTS events_by_type ON events (conversation, type, version) WHERE type <> 'message';
 
+-- A scope's messages, read from either end.
+CREATE INDEX IF NOT EXISTS events_by_scope ON events (conversation, scope, version);
+
+-- The events that change the shape of a view, notes included; all others are ranges of plain messages to it.
+CREATE INDEX IF NOT EXISTS events_that_shape ON events (conversation, version)
+WHERE type IN ('assistant', 'transfer', 'summary', 'clear', 'rewind')
+   OR (type = 'message' AND substr(frame, 1, 16) = '{"role":"system"');
+
 -- What the trigger on updates asks for, once per redacted event.
 CREATE INDEX IF NOT EXISTS events_by_target ON events (conversation, json_extract(frame, '$.target'))
 WHERE type = 'redaction';

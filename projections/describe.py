@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from turnlog.store import Store
+from turnlog.store.frames import DescribeFrame
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -24,7 +25,9 @@ def describe(store: Store, conversation: str) -> Description:
     title: str | None = None
     metadata: dict[str, Any] = {}
     for event in store.events(conversation, types=("describe",)):
+        if not isinstance(event.frame, DescribeFrame):
+            continue
         body = event.body
-        title = body.get("title", title)
-        metadata |= body.get("metadata") or {}
+        title = body["title"] if isinstance(body.get("title"), str | None) and "title" in body else title
+        metadata |= body["metadata"] if isinstance(body.get("metadata"), dict) else {}
     return Description(title, metadata)

@@ -15,7 +15,6 @@ from turnlog.store.frames import (
     Mode,
     ResponseFrame,
     RewindFrame,
-    Role,
     SummaryFrame,
     TransferFrame,
 )
@@ -44,10 +43,11 @@ class Modes:
 
 def step(state: State, event: Event, frame: Frame, modes: Modes) -> None:
     """Apply one event of the path."""
-    version, scope = event.version, event.scope or "chat"
+    version, scope = event.version, event.scope
+    assert scope is not None
     match frame:
-        case MessageFrame():
-            _say(state, version, "message", scope, frame.role, frame)
+        case MessageFrame() | ResponseFrame(status="completed"):
+            state.view.add(said(version, scope, frame, state.active))
         case AssistantFrame():
             declare(state, version, scope, frame)
         case TransferFrame():
@@ -56,29 +56,24 @@ def step(state: State, event: Event, frame: Frame, modes: Modes) -> None:
             summarize(state, version, scope, frame)
         case ClearFrame():
             state.view.hide(state.view.of(scope, lambda item: not item.is_prompt), Hiding("clear", version))
-        case ResponseFrame(status="completed"):
-            _say(state, version, "response", scope, "assistant", frame)
 
 
-def _say(
-    state: State, version: int, origin: Origin, scope: str, role: Role, frame: MessageFrame | ResponseFrame
-) -> None:
-    speaker = frame.assistant if isinstance(frame, MessageFrame) else None
-    state.view.add(
-        Item(
-            version,
-            origin,
-            (version, 0),
-            scope,
-            role,
-            speaker or (None if scope == SHARED else state.active),
-            version,
-            "content" if origin == "message" else "response",
-            frame.parts,
-            frame.tool_calls,
-            frame.tool_call_id if isinstance(frame, MessageFrame) else None,
-            frame.name if isinstance(frame, MessageFrame) else None,
-        )
+def said(version: int, scope: str, frame: MessageFrame | ResponseFrame, active: str | None) -> Item:
+    """The item of a message or response, said while `active` was the active assistant."""
+    message = isinstance(frame, MessageFrame)
+    return Item(
+        version,
+        "message" if message else "response",
+        (version, 0),
+        scope,
+        frame.role if isinstance(frame, MessageFrame) else "assistant",
+        (frame.assistant if isinstance(frame, MessageFrame) else None) or (None if scope == SHARED else active),
+        version,
+        "content" if message else "response",
+        frame.parts,
+        frame.tool_calls,
+        frame.tool_call_id if isinstance(frame, MessageFrame) else None,
+        frame.name if isinstance(frame, MessageFrame) else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
@@ -16,9 +17,12 @@ from turnlog.store.frames import Mode, RequestFrame
 from .fold import RULES, Fold, Modes
 from .pairing import Pairing, pair
 from .problems import Problem, problems
-from .redactions import Redactions, source_of
+from .ranges import Rows
+from .redactions import Redactions
 from .render import Contents, VisibleMessage
-from .state import SHARED
+from .shaping import Shaped, Unsure
+from .state import SHARED, Assistants
+from .tail import all_items, last_items
 from .view import Hiding, Item
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -39,21 +43,30 @@ class History:
 
     `assistant` is the active one, `tools` what it has been given. `messages` are in order; `hidden` lists what is
     not visible, by version, origin and call; `problems` what had to be repaired or looks wrong. All three are worked
-    out when asked for.
+    out when asked for: the messages from ranges of the log, the other two by the plain fold of all its events.
     """
 
-    def __init__(self, reading: Reading, fold: Fold, events: Mapping[int, Event], last: int | None = None) -> None:
+    def __init__(self, reading: Reading, scope: str, modes: Modes, last: int | None = None) -> None:
         self.conversation = reading.conversation
-        self.scope = fold.scope
+        self.scope = scope
         self.version = reading.version
-        self.assistant = fold.state.active
         self._reading = reading
-        self._fold = fold
-        self._contents = Contents(events, reading.redactions)
+        self._modes = modes
         self._last = last
+        self._contents = Contents({}, reading.redactions)
+        rows = Rows(reading.store, reading.conversation, reading.version, self._contents.events)
+        self._shaped: Shaped | None = None
+        # What ranges cannot tell, the plain fold does.
+        with suppress(Unsure):
+            self._shaped = Shaped(scope, modes, reading.shaping(scope), rows)
+        self._assistants: Assistants = self.fold.state if self._shaped is None else self._shaped.own
+        self.assistant = self._assistants.active
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def __bool__(self) -> bool:
+        return True
 
     def __iter__(self) -> Iterator[VisibleMessage]:
         return map(self._contents.message, self.items)
@@ -61,32 +74,35 @@ class History:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The active assistant's tools as they were given; only their names once redacted."""
-        known = self._fold.state.known.get(self.assistant or "")
+        known = self._assistants.known.get(self.assistant or "")
         return [] if known is None or known.tools is None else self._contents.tools(known.tools[0])
 
     @property
     def model(self) -> str | None:
         """The active assistant's model, if one was named."""
-        known = self._fold.state.known.get(self.assistant or "")
+        known = self._assistants.known.get(self.assistant or "")
         return None if known is None or known.model is None else self._contents.model(known.model)
 
     @property
     def tools_given(self) -> list[dict[str, Any]] | None:
         """The tools that were given last to the active assistant or, if none ever were, to another."""
-        known = self._fold.state.latest(lambda known: known.tools and known.tools[0])
+        known = self._assistants.latest(lambda known: known.tools and known.tools[0])
         return None if known is None else self._contents.tools(known)
 
     @property
     def model_given(self) -> str | None:
         """The model that was named last for the active assistant or, if none ever was, for another."""
-        known = self._fold.state.latest(lambda known: known.model)
+        known = self._assistants.latest(lambda known: known.model)
         return None if known is None else self._contents.model(known)
 
     @cached_property
     def items(self) -> list[Item]:
         """The items that are visible, in order: the shape of `messages`."""
-        paired = [item for item in self._fold.state.view.visible if item not in self.pairing.hidden]
-        return paired if self._last is None else paired[max(0, len(paired) - self._last) :]
+        if self._shaped is not None:
+            with suppress(Unsure):
+                return all_items(self._shaped) if self._last is None else last_items(self._shaped, self._last)
+        visible = [item for item in self.fold.state.view.visible if item not in self.pairing.hidden]
+        return visible if self._last is None else visible[max(0, len(visible) - self._last) :]
 
     @cached_property
     def messages(self) -> list[VisibleMessage]:
@@ -96,7 +112,7 @@ class History:
     @cached_property
     def unpaired(self) -> list[VisibleMessage]:
         """What is visible before rule 7, so that results without a call are there too: what an export writes."""
-        return [self._contents.message(item) for item in self._fold.state.view.visible]
+        return [self._contents.message(item) for item in self.fold.state.view.visible]
 
     @cached_property
     def hidden(self) -> list[Hidden]:
@@ -115,7 +131,7 @@ class History:
     @cached_property
     def problems(self) -> list[Problem]:
         """Findings on this view, each with its event and advice."""
-        return problems(self._fold, self.pairing, self._redacted_requests())
+        return problems(self.fold, self.pairing, self._redacted_requests())
 
     @property
     def identities(self) -> list[tuple[str, int, str]]:
@@ -126,7 +142,7 @@ class History:
     @property
     def sources(self) -> list[Event]:
         """The events whose content the visible messages show, in order, and the one that gave the tools."""
-        known = self._fold.state.known.get(self.assistant or "")
+        known = self._assistants.known.get(self.assistant or "")
         tools = [] if known is None or known.tools is None else [known.tools[0]]
         return [self._contents.events[version] for version in (*(item.source for item in self.items), *tools)]
 
@@ -141,8 +157,8 @@ class History:
             calls = [index for index, _ in item.visible_calls]
             lines.append([item.version, item.origin, item.role, item.assistant, item.text_only, calls])
         for event in self.sources:
-            redaction = self._contents.redactions.of(event)
-            lines.append([event.digest.hex(), None if redaction is None else redaction.digest.hex()])
+            redactions = self._contents.redactions.of(event)
+            lines.append([event.digest.hex(), *(redaction.digest.hex() for redaction in redactions)])
         return sha256(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,9 +169,9 @@ class History:
             "version": self.version,
             "assistant": self.assistant,
             "tools": self.tools,
-            "messages": msgspec.to_builtins(self.messages),
-            "hidden": msgspec.to_builtins(self.hidden),
-            "problems": msgspec.to_builtins(self.problems),
+            "messages": _json(self.messages),
+            "hidden": _json(self.hidden),
+            "problems": _json(self.problems),
         }
 
     def request(self, **fields: Any) -> Request:
@@ -165,33 +181,37 @@ class History:
     def _redacted_requests(self) -> list[int]:
         """The requests of this scope whose history showed what has been redacted since."""
         found = []
-        for event in self._contents.events.values():
+        for event in self._reading.requests(self.scope):
             frame = event.frame
-            if isinstance(frame, RequestFrame) and event.scope == self.scope:
-                gone = self._reading.redactions.since(event).targets()
-                if gone and gone.intersection(map(source_of, self._reading.at(frame.at).history(self.scope).sources)):
+            if isinstance(frame, RequestFrame) and self._reading.redactions.since(event):
+                shown = self._reading.at(frame.at).history(self.scope).sources
+                if any(self._reading.redactions.since(event, each) for each in shown):
                     found.append(event.version)
         return found
 
     @cached_property
     def pairing(self) -> Pairing:
         """Which results answer which calls (rule 7)."""
-        return pair(self._fold.state.view)
+        return pair(self.fold.state.view)
 
     @property
     def everything(self) -> list[Item]:
         """Every item there is or was, those that a rewind abandoned included."""
-        return [*self._fold.state.view.items.values(), *(item for item, _ in self._fold.abandoned.values())]
+        return [*self.fold.state.view.items.values(), *(item for item, _ in self.fold.abandoned.values())]
 
     def hiding(self, item: Item) -> Hiding | None:
         """What hides an item of this view; None if it is visible."""
-        abandoned = self._fold.abandoned.get((item.version, item.origin))
+        abandoned = self.fold.abandoned.get((item.version, item.origin))
         return abandoned[1] if abandoned else item.hidden or self.pairing.hidden.get(item)
 
-    @property
+    @cached_property
     def fold(self) -> Fold:
-        """The fold that this view was taken from."""
-        return self._fold
+        """The plain fold of all the events of this view."""
+        fold = Fold(self.scope, self._modes)
+        for event in self._reading.events(self.scope):
+            fold.apply(event)
+            self._contents.events[event.version] = event
+        return fold
 
     def message(self, item: Item) -> VisibleMessage:
         """The message that an item of this view shows."""
@@ -242,15 +262,21 @@ class Reading:
         """The events that a view of `scope` folds."""
         return self.store.events(self.conversation, 1, self.version, scopes={scope, SHARED, None})
 
+    def shaping(self, scope: str) -> list[Event]:
+        """Those of them that change the shape of the view."""
+        return list(self.store.shaping(self.conversation, self.version, {scope, SHARED, None}))
+
+    def requests(self, scope: str) -> Iterator[Event]:
+        """The requests of a scope."""
+        return self.store.events(self.conversation, 1, self.version, types=("request",), scopes={scope})
+
     def fold(self, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> Fold:
         """An empty fold; takes what `history` takes.
 
         :raises NotFound: there is no such scope.
         :raises InvalidEvent: a mode is unknown.
         """
-        scopes = self.store.scopes(self.conversation)
-        if scope not in scopes:
-            raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
+        self._check_scope(scope)
         return Fold(scope, checked_modes(mode, modes))
 
     def history(
@@ -263,12 +289,13 @@ class Reading:
         """One view; takes and raises what `history` does."""
         if last is not None and last < 0:
             raise InvalidEvent("last", last, "is not a number of messages")
-        fold = self.fold(scope, mode, modes)
-        events = {}
-        for event in self.events(scope):
-            fold.apply(event)
-            events[event.version] = event
-        return History(self, fold, events, last)
+        self._check_scope(scope)
+        return History(self, scope, checked_modes(mode, modes), last)
+
+    def _check_scope(self, scope: str) -> None:
+        scopes = self.store.scopes(self.conversation)
+        if scope not in scopes:
+            raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
 
 
 def resolve(store: Store, conversation: str, at: int | datetime | None) -> int:
@@ -297,6 +324,10 @@ def checked_modes(mode: Mode | None, modes: Mapping[int, Mode] | None) -> Modes:
         if value is not None and value not in MODES:
             raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
     return Modes(mode, modes or {})
+
+
+def _json(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def hidden_item(item: Item, hiding: Hiding, call: str | None = None) -> Hidden:

@@ -33,7 +33,7 @@ def pair_items(visible: Sequence[Item], gone: Sequence[Item]) -> Pairing:
     answered: set[str] = set()
     for item in sorted([*visible, *gone], key=lambda item: item.place) if gone else visible:
         if item.hidden is None and item.role == "tool" and item.tool_call_id is not None:
-            key = _nearest(waiting.get(item.tool_call_id, []), item)
+            key = nearest(waiting.get(item.tool_call_id, []), item)
             if key is None:
                 rule = "duplicate-result" if item.tool_call_id in answered else "orphan-result"
                 pairing.hidden[item] = Hiding(rule, item.version)
@@ -54,7 +54,7 @@ def pair_items(visible: Sequence[Item], gone: Sequence[Item]) -> Pairing:
     return pairing
 
 
-def _nearest(waiting: list[CallKey], result: Item) -> CallKey | None:
+def nearest(waiting: list[CallKey], result: Item) -> CallKey | None:
     """The last of the calls that `result` can answer: one that a transfer removed counts for later results only."""
     for item, index in reversed(waiting):
         removal = item.removed.get(index)

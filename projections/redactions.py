@@ -21,7 +21,7 @@ class Redactions:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._events = [event for event in events if isinstance(event.frame, RedactionFrame)]
-        self._by: dict[Source, Event] = {}
+        self._by: dict[Source, list[Event]] = {}
         self._texts: dict[Source, str] = {}
         replaced = set()
         # From the last to the first, since a redaction can itself be redacted later.
@@ -29,7 +29,7 @@ class Redactions:
             frame = event.frame
             assert isinstance(frame, RedactionFrame)
             target = (event.conversation, frame.target)
-            self._by.setdefault(target, event)
+            self._by.setdefault(target, []).append(event)
             if frame.replacement is None or target in replaced:
                 self._texts.setdefault(target, REDACTED)
                 continue
@@ -41,21 +41,21 @@ class Redactions:
         text = self._texts.get(source_of(event))
         return REDACTED if text is None and event.redacted else text
 
-    def of(self, event: Event) -> Event | None:
-        """The latest redaction of an event."""
-        return self._by.get(source_of(event))
-
-    def targets(self) -> set[Source]:
-        """The events that are redacted."""
-        return set(self._by)
+    def of(self, event: Event) -> list[Event]:
+        """The redactions of an event, and those of these redactions: all that its text depends on."""
+        found = []
+        for redaction in self._by.get(source_of(event), ()):
+            found += [redaction, *self.of(redaction)]
+        return found
 
     def before(self, event: Event) -> Redactions:
         """Those that were there when an event was recorded."""
         return Redactions(each for each in self._events if _order(each) < _order(event))
 
-    def since(self, event: Event) -> Redactions:
-        """Those that came after an event was recorded."""
-        return Redactions(each for each in self._events if _order(each) > _order(event))
+    def since(self, event: Event, shown: Event | None = None) -> list[Event]:
+        """Those that came after an event was recorded, all or of one event that was shown."""
+        found = self._events if shown is None else self.of(shown)
+        return [each for each in found if _order(each) > _order(event)]
 
     def _replacement(self, event: Event) -> str:
         text = self._texts.get(source_of(event))

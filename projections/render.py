@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -25,8 +24,8 @@ class VisibleCall(msgspec.Struct, frozen=True):
 class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """A message as the model saw it.
 
-    `version` is the event that placed it and `origin` what it is of that event; `content` is a text, or a list of
-    parts as they were written.
+    `version` is the event that placed it and `origin` what it is of that event; `source` is the event that said it, if
+    that is another. `content` is a text, or a list of parts as they were written.
     """
 
     role: str
@@ -35,6 +34,7 @@ class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: Origin
     assistant: str | None
     scope: str
+    source: int | None = None
     tool_calls: tuple[VisibleCall, ...] = ()
     tool_call_id: str | None = None
     name: str | None = None
@@ -47,7 +47,7 @@ class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 class Contents:
     """What the events of a conversation said, by version, with its redactions applied."""
 
-    def __init__(self, events: Mapping[int, Event], redactions: Redactions) -> None:
+    def __init__(self, events: dict[int, Event], redactions: Redactions) -> None:
         self.events = events
         self.redactions = redactions
 
@@ -64,6 +64,7 @@ class Contents:
             origin=item.origin,
             assistant=item.assistant,
             scope=item.scope,
+            source=None if item.source == item.version else item.source,
             tool_calls=tuple(
                 VisibleCall(call.id, call.name, _arguments(body, index) if redaction is None else REDACTED)
                 for index, call in item.visible_calls

@@ -54,8 +54,7 @@ def _replayed(reading: Reading, event: Event, frame: RequestFrame) -> Replayed:
         outcome = "same"
     elif reading.at(frame.at, reading.redactions.before(event)).history(scope).digest == frame.history:
         outcome = "redaction"
-        since = reading.redactions.since(event)
-        by = sorted({found.version for source in view.sources if (found := since.of(source)) is not None})
+        by = sorted({found.version for source in view.sources for found in reading.redactions.since(event, source)})
     elif frame.rules is not None and frame.rules != RULES:
         outcome = "rules"
     return Replayed(reading.conversation, event.version, scope, frame.at, outcome, by)

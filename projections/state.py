@@ -32,13 +32,38 @@ class Known:
 
 
 @dataclass
-class State:
-    """What the events of a path have come to: the view, the assistants, and what rule 4 remembers."""
+class Assistants:
+    """What is known of the assistants of a scope, and which of them is active since which event."""
 
-    view: View = field(default_factory=View)
     known: dict[str, Known] = field(default_factory=dict)
     active: str | None = None
     active_since: int = 0
+
+    def learn(self, assistant: str, version: int, frame: AssistantFrame | TransferFrame) -> Known:
+        """Take in what an event says of an assistant (rule 3)."""
+        known = self.known.setdefault(assistant, Known())
+        if frame.system is not None:
+            known.system = Said(version, frame.system)
+        if frame.first_message is not None:
+            known.first_message = Said(version, frame.first_message)
+        if frame.tools is not None:
+            known.tools = (version, frame.tools)
+        if isinstance(frame, AssistantFrame) and frame.model is not None:
+            known.model = version
+        return known
+
+    def latest(self, said: Callable[[Known], int | None]) -> int | None:
+        """The event that said something last of the active assistant or, if none did, of any."""
+        active = self.known.get(self.active or "")
+        own = None if active is None else said(active)
+        return own or max((version for each in self.known.values() if (version := said(each))), default=None)
+
+
+@dataclass
+class State(Assistants):
+    """What the events of a path have come to: the view, the assistants, and what rule 4 remembers."""
+
+    view: View = field(default_factory=View)
     visible_before_active: frozenset[Item] = frozenset()
     transfer_calls: list[CallKey] = field(default_factory=list)
     self_transfers: list[int] = field(default_factory=list)
@@ -59,25 +84,6 @@ class State:
         part = {"destination_message": 0, "prompt": 1, "first_message": 2}.get(origin, 0)
         place = (0, -version) if head else (version, part)
         self.view.add(Item(version, origin, place, scope, role, assistant, source, body_field))
-
-    def learn(self, assistant: str, version: int, frame: AssistantFrame | TransferFrame) -> Known:
-        """Take in what an event says of an assistant (rule 3)."""
-        known = self.known.setdefault(assistant, Known())
-        if frame.system is not None:
-            known.system = Said(version, frame.system)
-        if frame.first_message is not None:
-            known.first_message = Said(version, frame.first_message)
-        if frame.tools is not None:
-            known.tools = (version, frame.tools)
-        if isinstance(frame, AssistantFrame) and frame.model is not None:
-            known.model = version
-        return known
-
-    def latest(self, said: Callable[[Known], int | None]) -> int | None:
-        """The event that said something last of the active assistant or, if none did, of any."""
-        active = self.known.get(self.active or "")
-        own = None if active is None else said(active)
-        return own or max((version for each in self.known.values() if (version := said(each))), default=None)
 
     def activate(self, assistant: str, version: int, scope: str) -> None:
         """Make an assistant the active one, before its prompt and first message are placed."""

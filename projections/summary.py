@@ -11,7 +11,7 @@ from .view import Hiding, Item
 def summarize(state: State, version: int, scope: str, frame: SummaryFrame) -> None:
     """Put a summary in the place of the visible messages of its range."""
     first, last = frame.first or version, frame.last or version
-    covered = state.view.of(scope, lambda item: _covers(first, last, item)) if frame.first is not None else []
+    covered = state.view.of(scope, lambda item: covers(first, last, item)) if frame.first is not None else []
     item = Item(
         version,
         "summary",
@@ -31,7 +31,8 @@ def summarize(state: State, version: int, scope: str, frame: SummaryFrame) -> No
         state.view.hide([item], Hiding("summary-covers-nothing-visible", version))
 
 
-def _covers(first: int, last: int, item: Item) -> bool:
+def covers(first: int, last: int, item: Item) -> bool:
+    """Whether a summary of this range covers an item: never a prompt or note, another summary only whole."""
     if item.is_prompt or item.is_note:
         return False
     low, high = item.covers or (item.version, item.version)

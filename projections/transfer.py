@@ -53,7 +53,7 @@ def _filter(state: State, version: int, scope: str, context: Context, before: Pa
             count = context.max_messages or 0
             kept = messages[max(0, len(messages) - count) :]
         case "userAndAssistantMessages":
-            kept = [item for item in messages if _has_said_something(item)]
+            kept = [item for item in messages if has_said_something(item)]
             _remove_calls([(item, index) for item in kept for index, _ in item.visible_calls], hiding, before)
             for item in kept:
                 item.text_only = True
@@ -65,7 +65,8 @@ def _filter(state: State, version: int, scope: str, context: Context, before: Pa
     _hide(state, [item for item in messages if item not in stays], hiding, before)
 
 
-def _has_said_something(item: Item) -> bool:
+def has_said_something(item: Item) -> bool:
+    """Whether `userAndAssistantMessages` keeps an item."""
     said = item.origin == "summary" or item.role in ("user", "assistant")
     return said and "text" in item.parts
 

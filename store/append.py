@@ -129,12 +129,12 @@ def described_scopes(db: Database, stream: Stream) -> set[str]:
     found: set[str] = set()
     for segment in stream.lineage:
         rows = db.rows(
-            "SELECT version, frame FROM events WHERE conversation = ? AND type = 'describe' AND type <> 'message'"
-            " AND version <= ?",
+            "SELECT version, v, scope, frame FROM events WHERE conversation = ? AND type = 'describe'"
+            " AND type <> 'message' AND version <= ?",
             (segment.key, segment.last),
         )
-        for version, frame_text in rows:
-            frame = read_frame("describe", 1, version, None, frame_text)
+        for version, v, scope, frame_text in rows:
+            frame = read_frame("describe", v, version, scope, frame_text)
             if isinstance(frame, DescribeFrame):
                 found.update(frame.scopes or ())
     return found

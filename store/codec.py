@@ -119,7 +119,7 @@ class Event(msgspec.Struct, frozen=True, eq=False):
         """The flat JSON form: the header, then the body or, once redacted, the frame."""
         flat: dict[str, Any] = msgspec.to_builtins(self.header)
         if self.redacted:
-            return flat | {"redacted": True, "frame": msgspec.json.decode(self.frame_text)}
+            return flat | {"redacted": True, "frame": msgspec.to_builtins(self.frame) if self.frame else {}}
         return flat | self.body
 
 

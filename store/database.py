@@ -193,6 +193,8 @@ class Database:
         while True:
             try:
                 return attempt()
+            except sqlite3.ProgrammingError:
+                raise StoreUnusable(self.path, "is closed") from None
             except sqlite3.OperationalError as error:
                 code: int | None = getattr(error, "sqlite_errorcode", None)
                 if code is None and self._connection.text_factory is str:

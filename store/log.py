@@ -30,6 +30,11 @@ _COLUMNS = (
     " events.occurred_at, events.frame, events.body, events.salt, events.body_digest, events.digest"
 )
 _PAGE = 1000
+# The condition of the index events_that_shape, to the letter.
+_SHAPING = (
+    "(type IN ('assistant', 'transfer', 'summary', 'clear', 'rewind')"
+    """ OR (type = 'message' AND substr(frame, 1, 16) = '{"role":"system"'))"""
+)
 
 
 @dataclass(frozen=True)
@@ -225,11 +230,12 @@ class Store:
         return bisect_right(versions, microseconds_of(time), key=lambda version: self._recorded_at(stream, version))
 
     def scopes(self, conversation: str) -> list[str]:
-        """The scopes that a conversation may use: the four, and those that it describes.
+        """The scopes that a conversation may use, the four and those that it describes, and any that it does use.
 
         :raises NotFound: there is no such conversation.
         """
-        return [*SCOPES, *sorted(described_scopes(self.db, self.stream(conversation)) - set(SCOPES))]
+        further = described_scopes(self.db, self.stream(conversation)).union(self.scopes_in_use(conversation))
+        return [*SCOPES, *sorted(further - set(SCOPES))]
 
     def scopes_in_use(self, conversation: str) -> list[str]:
         """The scopes that a conversation has events in.
@@ -265,6 +271,15 @@ class Store:
         wanted, parameters = _filter(types, scopes)
         for piece in reversed(pieces) if backwards else pieces:
             yield from self._pages(piece, wanted, parameters, backwards)
+
+    def shaping(self, conversation: str, last: int, scopes: Collection[str | None]) -> Iterator[Event]:
+        """The events up to version `last` that change the shape of a view: all but plain messages.
+
+        :raises NotFound: there is no such conversation.
+        """
+        wanted, parameters = _filter(None, scopes)
+        for segment in self.stream(conversation).lineage:
+            yield from self._pages(segment.within(1, last), f" AND {_SHAPING}{wanted}", parameters, False)
 
     def event(self, conversation: str, version: int) -> Event:
         """One event.
@@ -313,6 +328,7 @@ class Store:
             " last.version, last.recorded_at, first.recorded_at,"
             " (SELECT json_extract(described.body, '$.title') FROM events AS described"
             "   WHERE described.conversation = conversations.key AND described.type = 'describe'"
+            "   AND json_valid(described.body)"
             "   AND described.type <> 'message' AND json_type(described.body, '$.title') IS NOT NULL"
             "   ORDER BY described.version DESC LIMIT 1)"
             " FROM conversations"

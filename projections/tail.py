@@ -1,0 +1,82 @@
+"""The messages of a view of ranges, paired (rule 7): all of them, or the last ones read backwards from the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .pairing import pair_items
+from .shaping import Shaped, Unsure
+from .view import Item
+
+
+@dataclass
+class _Entry:
+    """An item met on the way back; a result is not told visible or hidden before its call is met."""
+
+    item: Item
+    visible: bool | None = True
+
+
+def all_items(shaped: Shaped) -> list[Item]:
+    """The visible items, in order.
+
+    :raises Unsure: a removed call that ranges do not remember might have taken a result.
+    """
+    gone = shaped.own.gone
+    visible = [item for item in shaped.forwards() if item not in gone]
+    if any(item.role == "tool" and item.calls for item in visible):
+        raise Unsure
+    pairing = pair_items(visible, gone)
+    for (call, _), result in pairing.answers.items():
+        _check(shaped, call, result)
+    return [item for item in visible if item not in pairing.hidden] if pairing.hidden else visible
+
+
+def last_items(shaped: Shaped, count: int) -> list[Item]:
+    """The last `count` visible items, in order.
+
+    A call takes the nearest later result of its id that no later call has taken, which is what pairing from the front
+    comes to.
+
+    :raises Unsure: a removed call that ranges do not remember might have taken the result.
+    """
+    entries: list[_Entry] = []
+    pending: dict[str, list[_Entry]] = {}
+    settled = found = 0
+    for item in shaped.backwards() if count else ():
+        gone = item in shaped.own.gone
+        for index in range(len(item.calls) - 1, -1, -1):
+            removal = item.removed.get(index)
+            if removal is not None and not removal.unanswered:
+                continue
+            waiting = pending.get(item.calls[index].id, [])
+            for entry in reversed(waiting):
+                if removal is None or removal.by < entry.item.version:
+                    waiting.remove(entry)
+                    entry.visible = removal is None
+                    if entry.visible:
+                        _check(shaped, item, entry.item)
+                    break
+        if gone:
+            continue
+        entry = _Entry(item)
+        if item.role == "tool" and item.tool_call_id is not None:
+            if item.calls:
+                raise Unsure
+            entry.visible = None
+            pending.setdefault(item.tool_call_id, []).append(entry)
+        entries.append(entry)
+        while settled < len(entries) and entries[settled].visible is not None:
+            found += entries[settled].visible is True
+            settled += 1
+        if found >= count:
+            break
+    visible = [entry.item for entry in entries if entry.visible]
+    return visible[:count][::-1]
+
+
+def _check(shaped: Shaped, call: Item, result: Item) -> None:
+    """Refuse a pair between which a transfer may have removed a call that counts, and that ranges do not remember."""
+    transfers = shaped.own.choosing if call.scope == shaped.own.scope else shaped.own.dropping
+    if any(call.version < transfer < result.version for transfer in transfers):
+        raise Unsure
