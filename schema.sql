@@ -127,7 +127,12 @@ SELECT
             WHEN 'summary' THEN json_extract(events.body, '$.text')
             ELSE json_extract(events.body, '$.content')
         END,
-        CASE WHEN events.body IS NULL THEN '[redacted]' ELSE '' END
+        CASE
+            WHEN events.body IS NULL
+                AND coalesce(json_extract(events.frame, '$.parts'), json_extract(events.frame, '$.text')) IS NOT NULL
+            THEN '[redacted]'
+            ELSE ''
+        END
     ) AS content,
     json_extract(events.body, '$.tool_calls') AS tool_calls,
     json_extract(events.frame, '$.tool_call_id') AS tool_call_id,

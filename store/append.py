@@ -207,7 +207,9 @@ def _is_same(event: Prepared, row: tuple[Any, ...]) -> bool:
     type_, scope, id_, body, *_ = row
     if event.id != id_:
         return False
-    return body is None or (event.type == type_ and event.scope == scope and same_body(event.body_text, body))
+    if body is None and id_ is not None:
+        return True
+    return event.type == type_ and event.scope == scope and (body is None or same_body(event.body_text, body))
 
 
 def _check_expected(

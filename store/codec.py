@@ -96,10 +96,7 @@ class Event(msgspec.Struct, frozen=True, eq=False):
     @property
     def body(self) -> dict[str, Any]:
         """The event's own fields as they were written; empty once redacted."""
-        try:
-            return msgspec.json.decode(self.body_text or "{}", type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return {}
+        return _object(self.body_text or "{}")
 
     @property
     def header(self) -> Header:
@@ -119,8 +116,16 @@ class Event(msgspec.Struct, frozen=True, eq=False):
         """The flat JSON form: the header, then the body or, once redacted, the frame."""
         flat: dict[str, Any] = msgspec.to_builtins(self.header)
         if self.redacted:
-            return flat | {"redacted": True, "frame": msgspec.to_builtins(self.frame) if self.frame else {}}
+            return flat | {"redacted": True, "frame": _object(self.frame_text)}
         return flat | self.body
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A stored JSON object; empty if it is damaged."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return {}
 
 
 def prepare(event: NewEvent | Mapping[str, Any], index: int | None = None) -> Prepared:
@@ -156,7 +161,7 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
     for name in GIVEN_BY_STORE & fields.keys():
         raise InvalidEvent(name, fields[name], "is given by the store, not by the writer")
     v = fields.get("v", 1)
-    if v != 1 or v is True:
+    if not isinstance(v, int) or isinstance(v, bool) or not 1 <= v < 2**63 or (v != 1 and cls is not Custom):
         raise InvalidEvent("v", v, f"is not a version of {type_} that this build writes (1)")
     new = _convert(fields, cls)
     if isinstance(new, Message | Response):
@@ -169,7 +174,7 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
     return Prepared(
         event=new,
         type=str(type_),
-        v=1,
+        v=v,
         scope=scope,
         id=new.id,
         occurred_at=None if new.occurred_at is None else checked_time("occurred_at", new.occurred_at),

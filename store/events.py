@@ -337,7 +337,7 @@ TYPES: dict[str, type[NewEvent]] = {
         Redaction,
     )
 }
-CUSTOM_TYPE = re.compile(r"x:[a-z0-9][a-z0-9_.:-]{0,99}\Z")
+CUSTOM_TYPE = re.compile(r"x:[^\x00-\x20\x7f-\x9f]{1,100}\Z")
 
 
 def _calls(calls: list[ToolCall] | None) -> tuple[Call, ...]:

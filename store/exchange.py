@@ -104,6 +104,9 @@ def read_line(text: str) -> Exported:
         verbatim = text.startswith(prefix) and rest
         body = "{" + text[len(prefix) + 1 :].rstrip() if verbatim else msgspec.json.encode(rest).decode()
         event = msgspec.structs.replace(event, body_text=body)
+    if not text.startswith(_prefix(event, line.conversation_name)):
+        frame_text = msgspec.json.encode(fields["frame"]).decode()
+        event = msgspec.structs.replace(event, frame_text=frame_text)
     return Exported(event, line.conversation_name)
 
 

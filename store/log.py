@@ -17,7 +17,7 @@ from .chain import microseconds_of, time_of
 from .codec import Event
 from .conversation import Conversation
 from .database import Database, Durability
-from .errors import NotFound
+from .errors import InvalidEvent, NotFound
 from .events import SCOPES, NewEvent
 from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
@@ -224,6 +224,8 @@ class Store:
 
         :raises NotFound: there is no such conversation.
         """
+        if time.tzinfo is None:
+            raise InvalidEvent("time", time.isoformat(), "has no time zone")
         stream = self.stream(conversation)
         # recorded_at never falls within a conversation, so the versions can be searched by halves.
         versions = range(1, streams.head(self.db, stream).version + 1)
@@ -314,7 +316,7 @@ class Store:
                 f"SELECT conversations.uuid, {_COLUMNS} FROM events"
                 " JOIN conversations ON conversations.key = events.conversation"
                 f" WHERE events.position > ?{condition} ORDER BY events.position LIMIT {_PAGE}",
-                (after,) if only is None else (after, only),
+                (min(after, OPEN),) if only is None else (min(after, OPEN), only),
             )
             yield from (_event(*row) for row in rows)
             if len(rows) < _PAGE:

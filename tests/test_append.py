@@ -188,6 +188,18 @@ class TestRetries:
             store.append("c", [{"type": "redaction", "target": 1, "reason": "r", "id": "r"}])
             assert store.append("c", [again]) == first
 
+    def test_of_a_redacted_event_without_an_id_the_header_counts(self) -> None:
+        """Where there is no id to suffice, a redacted event in a batch is the same by its type and scope."""
+        batch = [said("a", id="a"), said("secret")]
+        with Store(":memory:") as store:
+            first = store.append("c", batch)
+            store.append("c", [{"type": "redaction", "target": 2, "reason": "r"}])
+            assert store.append("c", batch) == first
+            for other in (said("secret", scope="coder"), {"type": "clear"}):
+                with pytest.raises(DuplicateEvent) as refused:
+                    store.append("c", [batch[0], other])
+                assert refused.value.ids == ["a"]
+
     def test_a_batch_that_redacts_its_own_event(self) -> None:
         """A batch whose redaction has erased one of its events is still the same batch."""
         batch = [said("secret", id="a"), {"type": "redaction", "target": 1, "reason": "r", "id": "r"}]

@@ -33,7 +33,7 @@ def insert(**fields: Any) -> str:
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A plain connection to a store of two conversations, the first of three events with ids, of which one is 'b'."""
-    with Store(tmp_path / "s.db") as store:
+    with Store(tmp_path / "s.db", durability="normal") as store:
         store.append("one", [said("a", id="a"), said("b", id="b"), said("c", id="c")])
         store.append("two", [said("d", id="d")])
     connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
@@ -114,6 +114,13 @@ def test_events_are_never_updated(plain: sqlite3.Connection, how: str, change: s
 def test_events_are_never_replaced(plain: sqlite3.Connection, how: str, fields: dict[str, Any]) -> None:
     """INSERT OR REPLACE by position, by conversation and version or by id is refused, as is filling in below."""
     refuses(plain, insert(how=how, **fields), "only appended")
+
+
+@pytest.mark.parametrize("version", [3, 4, 6, 7])
+def test_gaps_are_not_filled_in(plain: sqlite3.Connection, version: int) -> None:
+    """Even where another program left a gap in the versions, nothing lands before what is there."""
+    plain.execute(insert(version=7))
+    refuses(plain, insert(version=version), "only appended")
 
 
 @pytest.mark.parametrize(
