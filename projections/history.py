@@ -11,8 +11,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from turnlog.store import Event, InvalidEvent, NotFound, Request, Store
+from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Request, Store
 from turnlog.store.frames import Mode, RequestFrame
+from turnlog.store.streams import Stream
 
 from .fold import RULES, Fold, Modes
 from .pairing import Pairing, pair
@@ -54,7 +55,7 @@ class History:
         self._modes = modes
         self._last = last
         self._contents = Contents({}, reading.redactions)
-        rows = Rows(reading.store, reading.conversation, reading.version, self._contents.events)
+        rows = Rows(reading.store, reading.stream, reading.version, self._contents.events)
         self._shaped: Shaped | None = None
         # What ranges cannot tell, the plain fold does.
         with suppress(Unsure):
@@ -245,30 +246,31 @@ class Reading:
     def __init__(
         self,
         store: Store,
-        conversation: str,
+        conversation: str | Stream,
         at: int | datetime | None = None,
         redactions: Redactions | None = None,
     ) -> None:
         self.store = store
-        self.conversation = store.stream(conversation).label
-        self.version = resolve(store, conversation, at)
-        self.redactions = redactions or Redactions(store.redactions(conversation))
+        self.stream = store.stream(conversation)
+        self.conversation = self.stream.label
+        self.version = resolve(store, self.stream, at)
+        self.redactions = redactions or Redactions(store.redactions(self.stream))
 
     def at(self, version: int, redactions: Redactions | None = None) -> Reading:
         """The same conversation up to another version, with other redactions if they are given."""
-        return Reading(self.store, self.conversation, version, redactions or self.redactions)
+        return Reading(self.store, self.stream, version, redactions or self.redactions)
 
     def events(self, scope: str) -> Iterator[Event]:
         """The events that a view of `scope` folds."""
-        return self.store.events(self.conversation, 1, self.version, scopes={scope, SHARED, None})
+        return self.store.events(self.stream, 1, self.version, scopes={scope, SHARED, None})
 
     def shaping(self, scope: str) -> list[Event]:
         """Those of them that change the shape of the view."""
-        return list(self.store.shaping(self.conversation, self.version, {scope, SHARED, None}))
+        return list(self.store.shaping(self.stream, self.version, {scope, SHARED, None}))
 
     def requests(self, scope: str) -> Iterator[Event]:
         """The requests of a scope."""
-        return self.store.events(self.conversation, 1, self.version, types=("request",), scopes={scope})
+        return self.store.events(self.stream, 1, self.version, types=("request",), scopes={scope})
 
     def fold(self, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> Fold:
         """An empty fold; takes what `history` takes.
@@ -293,12 +295,11 @@ class Reading:
         return History(self, scope, checked_modes(mode, modes), last)
 
     def _check_scope(self, scope: str) -> None:
-        scopes = self.store.scopes(self.conversation)
-        if scope not in scopes:
+        if scope not in SCOPES and scope not in (scopes := self.store.scopes(self.stream)):
             raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
 
 
-def resolve(store: Store, conversation: str, at: int | datetime | None) -> int:
+def resolve(store: Store, conversation: Stream, at: int | datetime | None) -> int:
     """The version that a point means: a version, an aware time, or None for the latest.
 
     :raises NotFound: there is no such conversation or version.
@@ -311,7 +312,7 @@ def resolve(store: Store, conversation: str, at: int | datetime | None) -> int:
             raise InvalidEvent("at", at.isoformat(), "has no time zone")
         return store.version_at(conversation, at)
     if isinstance(at, bool) or not 0 <= at <= latest:
-        raise NotFound("version", at, f"is not between 0 and {latest}, the last of {conversation}")
+        raise NotFound("version", at, f"is not between 0 and {latest}, the last of {conversation.label}")
     return at
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from turnlog.store import Event, Store
 from turnlog.store.frames import MessageFrame, ResponseFrame
-from turnlog.store.streams import OPEN
+from turnlog.store.streams import OPEN, Stream
 
 from .fold import said
 from .state import SHARED, Assistants
@@ -21,6 +21,8 @@ from .transfer import has_said_something
 from .view import Hiding, Item
 
 PLAIN = ("message", "response")
+# Rows to read at first: from the end few are wanted, from the beginning usually all.
+_FEW, _MANY = 64, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ Call: TypeAlias = tuple[int, int]  # The version of a message and a call's place
 class Rows:
     """The plain messages of a conversation up to a version, read as they are asked for; `events` keeps those read."""
 
-    def __init__(self, store: Store, conversation: str, last: int, events: dict[int, Event]) -> None:
+    def __init__(self, store: Store, conversation: Stream, last: int, events: dict[int, Event]) -> None:
         self._store = store
         self._conversation = conversation
         self._last = last
@@ -65,8 +67,15 @@ class Rows:
 
     def items(self, run: Run, scope: str, backwards: bool = False) -> Iterator[Item]:
         """The visible items of a run, in order."""
+        last = min(run.last, self._last)
         for event in self._store.events(
-            self._conversation, run.first, min(run.last, self._last), types=PLAIN, scopes=(scope,), backwards=backwards
+            self._conversation,
+            run.first,
+            last,
+            types=PLAIN,
+            scopes=(scope,),
+            backwards=backwards,
+            page=_FEW if backwards or run.first == last else _MANY,
         ):
             frame = event.frame
             if isinstance(frame, MessageFrame) and frame.role == "system":

@@ -55,26 +55,29 @@ class Contents:
         """The message that an item shows."""
         event = self.events[item.source]
         redaction = self.redactions.text(event)
-        body = event.body if redaction is None else {}
-        own = item.origin in ("message", "response", "summary", "prompt")
+        said = _said(event) if redaction is None else _NOTHING
+        own = item.origin in _OWN
+        if redaction is not None:
+            content: str | list[dict[str, Any]] = redaction if item.parts else ""
+        else:
+            content = getattr(said, item.body_field)
+            if item.text_only and not isinstance(content, str):
+                content = [part for part in content if part.get("type") == "text" and part.get("text")]
         return VisibleMessage(
             role=item.role,
-            content=self._content(item, body) if redaction is None else redaction if item.parts else "",
+            content=content,
             version=item.version,
             origin=item.origin,
             assistant=item.assistant,
             scope=item.scope,
             source=None if item.source == item.version else item.source,
-            tool_calls=tuple(
-                VisibleCall(call.id, call.name, _arguments(body, index) if redaction is None else REDACTED)
-                for index, call in item.visible_calls
-            ),
+            tool_calls=_calls(item, said, redaction) if item.calls else (),
             tool_call_id=item.tool_call_id,
-            name=item.name or (_text(body.get("name")) if item.origin == "message" else None),
+            name=item.name or (said.name if item.origin == "message" else None),
             summary_of=item.summary_of,
             redacted=redaction is not None,
-            meta=body.get("meta") if own else None,
-            extra=body.get("extra") if own else None,
+            meta=said.meta if own else None,
+            extra=said.extra if own else None,
         )
 
     def tools(self, version: int) -> list[dict[str, Any]]:
@@ -92,25 +95,49 @@ class Contents:
         event = self.events[version]
         return None if self.redactions.text(event) is not None else _text(event.body.get("model"))
 
-    def _content(self, item: Item, body: dict[str, Any]) -> str | list[dict[str, Any]]:
-        content = body.get(item.body_field)
-        if isinstance(content, list):
-            parts = [part for part in content if isinstance(part, dict)]
-            return (
-                [part for part in parts if part.get("type") == "text" and part.get("text")] if item.text_only else parts
-            )
-        return content if isinstance(content, str) else ""
+
+class _Said(msgspec.Struct):
+    """What any event may say, as far as a view shows it."""
+
+    content: str | list[dict[str, Any]] = ""
+    response: str | list[dict[str, Any]] = ""
+    text: str = ""
+    system: str = ""
+    first_message: str = ""
+    message: str = ""
+    tool_calls: tuple[VisibleCall, ...] = ()
+    name: str | None = None
+    meta: Any = None
+    extra: Any = None
 
 
-def _arguments(body: dict[str, Any], index: int) -> str:
+_OWN = ("message", "response", "summary", "prompt")
+_NOTHING = _Said()
+_decode = msgspec.json.Decoder(_Said).decode
+
+
+def _said(event: Event) -> _Said:
     try:
-        return _text(body["tool_calls"][index]["arguments"]) or ""
-    except (KeyError, IndexError, TypeError):
-        return ""
+        return _decode(event.body_text or "{}")
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        # A null, or damage: what is of the right kind is taken.
+        fields = {field: value for field, value in event.body.items() if _fits(field, value)}
+        return msgspec.convert(fields, _Said)
 
 
-def _is_text(part: dict[str, Any]) -> bool:
-    return part.get("type") == "text" and bool(part.get("text"))
+def _fits(field: str, value: Any) -> bool:
+    try:
+        msgspec.convert({field: value}, _Said)
+    except msgspec.ValidationError:
+        return False
+    return field in _Said.__struct_fields__
+
+
+def _calls(item: Item, said: _Said, redaction: str | None) -> tuple[VisibleCall, ...]:
+    written = [call.arguments for call in said.tool_calls]
+    if redaction is not None or len(written) != len(item.calls):
+        written = ["" if redaction is None else REDACTED] * len(item.calls)
+    return tuple(VisibleCall(call.id, call.name, written[index]) for index, call in item.visible_calls)
 
 
 def _text(value: object) -> str | None:

@@ -107,8 +107,7 @@ class Line:
 
 def noted(text: str, was_cut: bool = True) -> Noted:
     """The identifiers of a text, each with its kind."""
-    found = {each.text: each.kind for each in identifiers(text, was_cut)}
-    return {each: kind for each, kind in found.items() if ", " not in each and SEPARATOR not in each}
+    return {each.text: each.kind for each in identifiers(text, was_cut) if SEPARATOR not in each.text}
 
 
 def keyed(text: str) -> Noted:
@@ -341,13 +340,8 @@ def _read(text: str, count: int, kind: Literal["exchange", "earlier"]) -> Line:
 def _listing(piece: str) -> Noted:
     """The identifiers that a piece of a line lists; none if it is anything else."""
     match = _KEY.match(piece)
-    texts = piece[match.end() if match else 0 :].split(", ")
     if match:
+        texts = piece[match.end() :].split(", ")
         return dict.fromkeys(texts, match[0]) if all(map(is_single, texts)) else {}
-    found = {}
-    for text in texts:
-        kind = noted(text).get(text)
-        if kind is None:
-            return {}
-        found[text] = kind
-    return found
+    found = noted(piece)
+    return found if piece == ", ".join(found) else {}
