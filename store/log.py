@@ -318,7 +318,8 @@ class Store:
         :raises NotFound: there is no such conversation.
         """
         only = None if conversation is None else self.stream(conversation).key
-        condition = "" if only is None else " AND events.conversation = ?"
+        # The plus keeps SQLite to the order of positions: there are few after the last one that was seen.
+        condition = "" if only is None else " AND +events.conversation = ?"
         while True:
             rows = self.db.rows(
                 f"SELECT conversations.uuid, {_COLUMNS} FROM events"

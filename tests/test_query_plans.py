@@ -1,0 +1,60 @@
+"""No read of a conversation scans the table: every query of the reading interface goes by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from turnlog.projections import handoffs, history, path_of, usage
+from turnlog.store import Describe, Message, Store, Summary, Transfer
+
+READS: dict[str, Callable[[Store], object]] = {
+    "history": lambda store: history(store, "c").to_dict(),
+    "history of a scope of one's own": lambda store: history(store, "c", "lab").messages,
+    "last": lambda store: history(store, "c", at=5, last=2).messages,
+    "fork": lambda store: history(store, "kid").messages,
+    "handoffs": lambda store: handoffs(store, "c"),
+    "path": lambda store: path_of(store, "c", "chat"),
+    "usage": lambda store: usage(store, "c"),
+    "events": lambda store: list(store.events("c", 2, 4, types=("message",), scopes=("chat", None))),
+    "backwards": lambda store: list(store.events("c", backwards=True)),
+    "follow": lambda store: list(store.follow(3)),
+    "follow one": lambda store: list(store.follow(3, "c")),
+    "scopes": lambda store: (store.scopes("c"), store.scopes_in_use("c")),
+    "time": lambda store: store.version_at("c", store.event("c", 2).recorded_at),
+    "append": lambda store: store.append("c", [{"type": "clear", "id": "again"}]),
+}
+
+
+@pytest.fixture
+def store() -> Any:
+    """A store with every kind of event that a read looks for."""
+    with Store(":memory:") as store:
+        store.append("c", [Describe(scopes=["lab"]), *(Message(role="user", content=str(n)) for n in range(4))])
+        store.append("c", [Transfer(to="b", system="B"), Message(role="system", content="note", scope="lab")])
+        store.append("c", [Summary(text="s", summary_of=2, first=2, last=3)])
+        store.redact("c", [4], reason="r")
+        store.fork("c", 5, "kid")
+        yield store
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_no_read_scans_the_events(store: Store, read: Callable[[Store], object]) -> None:
+    """No step of any query's plan is a scan of the events, and none sorts them."""
+    plans: list[str] = []
+    rows, row = store.db.rows, store.db.row
+
+    def noted(run: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(sql: str, parameters: Any = ()) -> Any:
+            if sql.lstrip().startswith(("SELECT", "WITH")):
+                plans.extend(step[3] for step in rows(f"EXPLAIN QUERY PLAN {sql}", parameters))
+            return run(sql, parameters)
+
+        return noting
+
+    store.db.rows, store.db.row = noted(rows), noted(row)  # type: ignore[method-assign]
+    read(store)
+    assert plans
+    assert [step for step in plans if step.startswith("SCAN events") or "USE TEMP B-TREE FOR ORDER BY" in step] == []
