@@ -36,7 +36,8 @@ from .events import (
 )
 from .exchange import Exported, Restored, line_of, read_line
 from .expected import ANY, MUST_EXIST, NONE_YET, Expected, ExpectedVersion, Unchanged
-from .log import Listed, Store
+from .log import Store
+from .reading import Listed
 from .redact import Redacted
 from .verify import Checkpoint, Fault, Verified, read_checkpoint
 

@@ -2,56 +2,25 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from . import streams
-from .append import Receipt, append, described_scopes
-from .chain import microseconds_of, time_of
-from .codec import Event
+from .append import Receipt, append
 from .conversation import Conversation
 from .database import Database, Durability
-from .errors import InvalidEvent, NotFound
-from .events import SCOPES, NewEvent
+from .events import NewEvent
 from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
+from .reading import Reader
 from .redact import Redacted, erase_conversation, fork, redact
-from .streams import OPEN, Segment, Stream
 from .verify import Checkpoint, Verified, checkpoint, verify
 
-_COLUMNS = (
-    "events.position, events.version, events.type, events.v, events.scope, events.id, events.recorded_at,"
-    " events.occurred_at, events.frame, events.body, events.salt, events.body_digest, events.digest"
-)
-_PAGE = 1000
-# The condition of the index events_that_shape, to the letter.
-_SHAPING = (
-    "(type IN ('assistant', 'transfer', 'summary', 'clear', 'rewind')"
-    """ OR (type = 'message' AND substr(frame, 1, 16) = '{"role":"system"'))"""
-)
 
-
-@dataclass(frozen=True)
-class Listed:
-    """A conversation in `Store.conversations()`; `version` is its last, the times are UTC."""
-
-    conversation: str | None
-    uuid: str
-    version: int
-    title: str | None
-    began: datetime
-    changed: datetime
-    parent: str | None = None
-    forked_at: int | None = None
-
-
-class Store:
+class Store(Reader):
     """A turnlog store in one SQLite file, made if it does not exist. It may be shared between threads.
 
     `durability` is `"full"` (an append is on the disk when it returns) or `"normal"` (it survives a crash of the
@@ -204,203 +173,3 @@ class Store:
         :raises StoreUnusable: the target exists or cannot be written.
         """
         self.db.backup(target, progress)
-
-    def stream(self, conversation: str | Stream) -> Stream:
-        """The identity of a conversation, by name or uuid; wherever one is asked for, this will do too.
-
-        :raises NotFound: there is none.
-        """
-        return conversation if isinstance(conversation, Stream) else streams.get(self.db, conversation)
-
-    def version(self, conversation: str | Stream) -> int:
-        """The last version of a conversation.
-
-        :raises NotFound: there is no such conversation.
-        """
-        return streams.head(self.db, self.stream(conversation)).version
-
-    def version_at(self, conversation: str | Stream, time: datetime) -> int:
-        """The last version recorded by an aware `time`; 0 if none was.
-
-        :raises NotFound: there is no such conversation.
-        """
-        if time.tzinfo is None:
-            raise InvalidEvent("time", time.isoformat(), "has no time zone")
-        stream = self.stream(conversation)
-        # recorded_at never falls within a conversation, so the versions can be searched by halves.
-        versions = range(1, streams.head(self.db, stream).version + 1)
-        return bisect_right(versions, microseconds_of(time), key=lambda version: self._recorded_at(stream, version))
-
-    def scopes(self, conversation: str | Stream) -> list[str]:
-        """The scopes that a conversation may use, the four and those that it describes, and any that it does use.
-
-        :raises NotFound: there is no such conversation.
-        """
-        further = described_scopes(self.db, self.stream(conversation)).union(self.scopes_in_use(conversation))
-        return [*SCOPES, *sorted(further - set(SCOPES))]
-
-    def scopes_in_use(self, conversation: str | Stream) -> list[str]:
-        """The scopes that a conversation has events in.
-
-        :raises NotFound: there is no such conversation.
-        """
-        found: set[str] = set()
-        for segment in self.stream(conversation).lineage:
-            # From scope to scope by the index, instead of over every event.
-            rows = self.db.rows(
-                "WITH RECURSIVE used (scope) AS (SELECT min(scope) FROM events WHERE conversation = ?1"
-                " UNION ALL SELECT (SELECT min(scope) FROM events WHERE conversation = ?1 AND scope > used.scope)"
-                " FROM used WHERE used.scope IS NOT NULL)"
-                " SELECT scope FROM used WHERE EXISTS"
-                " (SELECT 1 FROM events WHERE conversation = ?1 AND scope = used.scope AND version <= ?2)",
-                (segment.key, segment.last),
-            )
-            found.update(scope for (scope,) in rows)
-        return sorted(found, key=lambda scope: (SCOPES.index(scope) if scope in SCOPES else len(SCOPES), scope))
-
-    def events(
-        self,
-        conversation: str | Stream,
-        first: int = 1,
-        last: int | None = None,
-        *,
-        types: Collection[str] | None = None,
-        scopes: Collection[str | None] | None = None,
-        backwards: bool = False,
-        page: int = _PAGE,
-    ) -> Iterator[Event]:
-        """The events of versions `first` to `last`, in order; None among `scopes` is for events that have none.
-
-        They are read `page` rows at first and more at a time from then on, so that a few cost little.
-
-        :raises NotFound: there is no such conversation.
-        """
-        stream = self.stream(conversation)
-        upto = OPEN if last is None else last
-        pieces = [segment.within(first, upto) for segment in stream.lineage]
-        wanted, parameters = _filter(types, scopes)
-        for piece in reversed(pieces) if backwards else pieces:
-            yield from self._pages(piece, wanted, parameters, backwards, page)
-
-    def shaping(self, conversation: str | Stream, last: int, scopes: Collection[str | None]) -> Iterator[Event]:
-        """The events up to version `last` that change the shape of a view: all but plain messages.
-
-        :raises NotFound: there is no such conversation.
-        """
-        wanted, parameters = _filter(None, scopes)
-        for segment in self.stream(conversation).lineage:
-            yield from self._pages(segment.within(1, last), f" AND {_SHAPING}{wanted}", parameters, False)
-
-    def event(self, conversation: str | Stream, version: int) -> Event:
-        """One event.
-
-        :raises NotFound: there is no such conversation or version.
-        """
-        for event in self.events(conversation, version, version):
-            return event
-        raise NotFound("version", version)
-
-    def redactions(self, conversation: str | Stream) -> Iterator[Event]:
-        """The redactions of the versions that a conversation shows, those that its parents own included.
-
-        :raises NotFound: there is no such conversation.
-        """
-        for segment in self.stream(conversation).lineage:
-            everything = replace(segment, last=OPEN)
-            # The same condition twice: the second lets SQLite use the index of events that are no messages.
-            yield from self._pages(everything, " AND type = 'redaction' AND type <> 'message'", (), False)
-
-    def follow(self, after: int = 0, conversation: str | None = None) -> Iterator[Event]:
-        """The events of the whole store after a position, in the order of positions, up to the present.
-
-        Keep the last event's position and ask again: no event with a lower one ever appears.
-
-        :raises NotFound: there is no such conversation.
-        """
-        only = None if conversation is None else self.stream(conversation).key
-        # The plus keeps SQLite to the order of positions: there are few after the last one that was seen.
-        condition = "" if only is None else " AND +events.conversation = ?"
-        while True:
-            rows = self.db.rows(
-                f"SELECT conversations.uuid, {_COLUMNS} FROM events"
-                " JOIN conversations ON conversations.key = events.conversation"
-                f" WHERE events.position > ?{condition} ORDER BY events.position LIMIT {_PAGE}",
-                (min(after, OPEN),) if only is None else (min(after, OPEN), only),
-            )
-            yield from (_event(*row) for row in rows)
-            if len(rows) < _PAGE:
-                return
-            after = rows[-1][1]
-
-    def conversations(self) -> list[Listed]:
-        """All conversations in the order in which they began."""
-        rows = self.db.rows(
-            "SELECT conversations.uuid, conversations.name, parent.uuid, conversations.forked_at,"
-            " last.version, last.recorded_at, first.recorded_at,"
-            " (SELECT json_extract(described.body, '$.title') FROM events AS described"
-            "   WHERE described.conversation = conversations.key AND described.type = 'describe'"
-            "   AND json_valid(described.body)"
-            "   AND described.type <> 'message' AND json_type(described.body, '$.title') IS NOT NULL"
-            "   ORDER BY described.version DESC LIMIT 1)"
-            " FROM conversations"
-            " LEFT JOIN conversations AS parent ON parent.key = conversations.parent"
-            " JOIN events AS last ON last.conversation = conversations.key AND last.version ="
-            "   (SELECT max(version) FROM events WHERE conversation = conversations.key)"
-            " JOIN events AS first ON first.conversation = conversations.key AND first.version ="
-            "   (SELECT min(version) FROM events WHERE conversation = conversations.key)"
-            " ORDER BY conversations.key"
-        )
-        return [
-            Listed(name, identity, version, title, time_of(began), time_of(changed), parent, forked_at)
-            for identity, name, parent, forked_at, version, changed, began, title in rows
-        ]
-
-    def _own_events(self, stream: Stream) -> Iterator[Event]:
-        return self._pages(replace(stream.lineage[-1], first=1), "", (), False)
-
-    def _recorded_at(self, stream: Stream, version: int) -> int:
-        segment = next(segment for segment in stream.lineage if segment.first <= version <= segment.last)
-        row = self.db.row(
-            "SELECT recorded_at FROM events WHERE conversation = ? AND version <= ? ORDER BY version DESC LIMIT 1",
-            (segment.key, version),
-        )
-        return 0 if row is None else int(row[0])
-
-    def _pages(
-        self, piece: Segment, wanted: str, parameters: tuple[Any, ...], backwards: bool, page: int = _PAGE
-    ) -> Iterator[Event]:
-        # Pages of their own instead of one long cursor: events never change, so nothing is missed between two,
-        # and no open read keeps the WAL from being checkpointed.
-        first, last = piece.first, piece.last
-        order = "DESC" if backwards else "ASC"
-        while first <= last:
-            rows = self.db.rows(
-                f"SELECT {_COLUMNS} FROM events WHERE conversation = ? AND version BETWEEN ? AND ?{wanted}"
-                f" ORDER BY version {order} LIMIT ?",
-                (piece.key, first, last, *parameters, page),
-            )
-            yield from (_event(piece.uuid, *row) for row in rows)
-            if len(rows) < page:
-                return
-            page = min(4 * page, _PAGE)
-            if backwards:
-                last = rows[-1][1] - 1
-            else:
-                first = rows[-1][1] + 1
-
-
-def _event(conversation: str, position: int, *rest: Any) -> Event:
-    return Event(position, conversation, *rest)
-
-
-def _filter(types: Collection[str] | None, scopes: Collection[str | None] | None) -> tuple[str, tuple[Any, ...]]:
-    conditions, parameters = "", []
-    if types is not None:
-        conditions += f" AND type IN ({', '.join('?' * len(types))})"
-        parameters += list(types)
-    if scopes is not None:
-        named = [scope for scope in scopes if scope is not None]
-        conditions += f" AND (scope IN ({', '.join('?' * len(named))})"
-        conditions += " OR scope IS NULL)" if None in scopes else ")"
-        parameters += named
-    return conditions, tuple(parameters)
