@@ -19,6 +19,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from turnlog.store import Store
 KEEP = 4
 STEP = 2
 MAX_TOKENS = 400
+BASELINE = "last 1,600 characters"
 KINDS = {
     "reservation_id": "reservation numbers",
     "reservations": "reservation numbers",
@@ -41,9 +43,13 @@ ALL = [*dict.fromkeys(KINDS.values()), AMOUNTS]
 YES = re.compile(r"\b(?:yes|yeah|sure|okay|ok|confirm|proceed|go ahead|sounds good|that works|perfect|great)\b", re.I)
 AMOUNT = re.compile(r"\$\s?(\d[\d,]*(?:\.\d+)?)")
 WORD = re.compile(r"\w+")
-NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?")
+# Not those in dates and codes, nor those of a digest's lines.
+NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
+MARK = re.compile(r"^\(\d+[^)]*\)", re.MULTILINE)
 
-Fact = tuple[str, str]  # Its kind and itself.
+# A fact: its kind and itself.
+Fact = tuple[str, str]
+Exchanges = list[list[VisibleMessage]]
 
 
 def at_keys(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
@@ -122,16 +128,23 @@ def said(messages: list[VisibleMessage], known: dict[str, str]) -> set[Fact]:
 def shown(text: str, known: dict[str, str]) -> set[Fact]:
     """What a summary shows. An amount may stand there without its currency."""
     words = {(known[word], word) for word in WORD.findall(text) if word in known}
-    return words | {(AMOUNTS, number.replace(",", "").rstrip(".")) for number in NUMBER.findall(text.replace("$", " "))}
+    return words | {
+        (AMOUNTS, number.replace(",", "").rstrip("."))
+        for number in NUMBER.findall(MARK.sub("", text).replace("$", " "))
+    }
 
 
-def exchanges(messages: list[VisibleMessage]) -> list[list[VisibleMessage]]:
-    found: list[list[VisibleMessage]] = [[]]
+def exchanges(messages: list[VisibleMessage]) -> Exchanges:
+    found: Exchanges = [[]]
     for message in messages:
         if message.role == "user" and found[-1]:
             found.append([])
         found[-1].append(message)
     return found
+
+
+def flat(older: Exchanges) -> list[VisibleMessage]:
+    return list(chain.from_iterable(older))
 
 
 def transcript(messages: list[VisibleMessage]) -> str:
@@ -142,25 +155,25 @@ def transcript(messages: list[VisibleMessage]) -> str:
     return "\n".join(lines)
 
 
-def at_once(older: list[list[VisibleMessage]]) -> str:
-    return DigestCompressor(MAX_TOKENS).compress("", sum(older, [])).text
+def at_once(older: Exchanges) -> str:
+    return DigestCompressor(MAX_TOKENS).compress("", flat(older)).text
 
 
-def repeated(older: list[list[VisibleMessage]]) -> str:
+def repeated(older: Exchanges) -> str:
     text = ""
     for start in range(0, len(older), STEP):
-        text = DigestCompressor(MAX_TOKENS).compress(text, sum(older[start : start + STEP], [])).text
+        text = DigestCompressor(MAX_TOKENS).compress(text, flat(older[start : start + STEP])).text
     return text
 
 
-def baseline(older: list[list[VisibleMessage]]) -> str:
-    return transcript(sum(older, []))[-4 * MAX_TOKENS :]
+def baseline(older: Exchanges) -> str:
+    return transcript(flat(older))[-4 * MAX_TOKENS :]
 
 
-SUMMARIES: dict[str, Callable[[list[list[VisibleMessage]]], str]] = {
+SUMMARIES: dict[str, Callable[[Exchanges], str]] = {
     "at once": at_once,
     f"every {STEP} exchanges": repeated,
-    "last 1,600 characters": baseline,
+    BASELINE: baseline,
 }
 
 
@@ -175,15 +188,14 @@ def main(file: Path) -> None:
             messages = [message for message in view if message.origin != "prompt"]
             older = exchanges(messages)[:-KEEP]
             known = vocabulary(messages)
-            flat = sum(older, [])
-            facts = {"agreed": agreed(flat, known), "said": said(flat, known)}
+            facts = {"agreed": agreed(flat(older), known), "said": said(flat(older), known)}
             for how, summary in SUMMARIES.items():
                 text = summary(older) if older else ""
                 longest = max(longest, len(text))
                 for name, wanted in facts.items():
                     there = wanted & shown(text, known)
                     found[name, how].update(kind for kind, _ in there)
-                    if how != "last 1,600 characters":
+                    if how != BASELINE:
                         missing += [f"{imported.conversation}, {name}, {how}: {fact}" for _, fact in wanted - there]
             for name, wanted in facts.items():
                 totals[name].update(kind for kind, _ in wanted)

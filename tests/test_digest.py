@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlog.projections.compaction.compressor import LEAST_SUMMARY_TOKENS, MEDIA_LINE
@@ -19,22 +18,16 @@ from turnlog.projections.compaction.identifiers import identifiers
 from turnlog.projections.render import VisibleCall, VisibleMessage
 from turnlog.store import InvalidEvent
 
+WORDS = re.compile(r"\w+")
 AIRLINE = Path(__file__).parent / "data" / "airline.jsonl"
+
+some = settings(max_examples=60, deadline=None)
 
 Content = str | list[dict[str, Any]]
 
 
 def said(role: str, content: Content, *calls: VisibleCall, answers: str | None = None) -> VisibleMessage:
-    return VisibleMessage(
-        role=role,
-        content=content,
-        version=1,
-        origin="message",
-        assistant=None,
-        scope="chat",
-        tool_calls=calls,
-        tool_call_id=answers,
-    )
+    return VisibleMessage(role, content, 1, "message", None, "chat", tool_calls=calls, tool_call_id=answers)
 
 
 def user(content: Content) -> VisibleMessage:
@@ -89,18 +82,9 @@ def test_line_for_each_exchange() -> None:
         ("ECONNREFUSED, exit code 1 and HTTP 404 in v1.2.3", "ECONNREFUSED | exit code 1 | HTTP 404 | v1.2.3"),
         ("write to ann@example.com about #482 or `pip install x`", "ann@example.com | #482 | `pip install x`"),
         ("the “Blue Whale” room, 2024-05-20T10:00:00Z", "“Blue Whale” | 2024-05-20T10:00:00Z"),
-        (
-            "Pedido 42 de 20 de maio: R$ 1.200,50, relatório_1.pdf",
-            "Pedido 42 | 20 de maio | R$ 1.200,50 | relatório_1.pdf",
-        ),
-        (
-            "Rechnung 4711 vom 20. Mai 2024: 1.200,50 €, „Rote Straße“",
-            "4711 | 20. Mai 2024 | 1.200,50 € | „Rote Straße“",
-        ),
-        (
-            "番号A-1042です。5月20日に3,000円、report.pdfを「東京」で",
-            "A-1042 | 5月20日 | 3,000円 | report.pdf | 「東京」",
-        ),
+        ("Pedido 42 de 20 de maio: R$ 1.200,50, relatório.pdf", "Pedido 42 | 20 de maio | R$ 1.200,50 | relatório.pdf"),
+        ("Rechnung 4711 vom 20. Mai 2024: 1.200,50 €, „Rote Tür“", "4711 | 20. Mai 2024 | 1.200,50 € | „Rote Tür“"),
+        ("番号A-1042。5月20日に3,000円、a1.pdfを「東京」で", "A-1042 | 5月20日 | 3,000円 | a1.pdf | 「東京」"),
         ("주문번호 20240517, 30,000원, 영수증_5월.pdf", "20240517 | 30,000원 | 영수증_5월.pdf"),
         ("رقم الطلب 48213 بتاريخ ٢٠ مايو ٢٠٢٤ بمبلغ 300 دولار", "48213 | ٢٠ مايو ٢٠٢٤ | 300 دولار"),
         ("this and/or that, 24/7 at 90 km/h for 3-4 hours, at 10am on the 20th", ""),
@@ -115,19 +99,12 @@ def test_identifiers(text: str, found: str) -> None:
 FILLER = [f"And here is more to read, in one more sentence, of kind {letter}." for letter in "abcdefgh"]
 
 
-@pytest.mark.parametrize(
-    "fact",
-    [
-        "the build broke because libfoo is missing",
-        "we decided to keep the old schema",
-        "refund approved for both bags",
-        "o pagamento falhou",
-        "die Buchung wurde storniert",
-        "予約をキャンセルしました",
-        "환불이 완료되었습니다",
-        "تم إلغاء الطلب",
-    ],
-)
+FACTS = ["the build broke because libfoo is missing", "we decided to keep the schema", "refund approved for both bags"]
+FACTS += ["o pagamento falhou", "die Buchung wurde storniert", "予約をキャンセルしました", "환불이 완료되었습니다"]
+FACTS += ["تم إلغاء الطلب"]
+
+
+@pytest.mark.parametrize("fact", FACTS)
 def test_facts_without_full_stop(fact: str) -> None:
     """A line that tells an error, a decision or an outcome is kept, whatever stands around it and without a stop."""
     text = "\n".join([*FILLER[:4], f"- **{fact}**", *FILLER[4:]])
@@ -137,23 +114,22 @@ def test_facts_without_full_stop(fact: str) -> None:
 
 def test_telling_words_late_in_a_line_that_never_stops() -> None:
     """Of a line that goes on and on, its beginning is kept and what stands around the first words that tell."""
-    text = digest(
-        user("so we went on and on " * 40 + "until the deployment of orders-api failed there " + "and on " * 90)
-    )
+    line = "so we went on and on " * 40 + "until the deployment of orders-api failed there " + "and on " * 90
+    text = digest(user(line))
     assert "user: so we went on" in text
     assert "the deployment of orders-api failed there" in text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "配送先を変更してください",
-        "أريد إلغاء الطلب",
-        "Où est né l\u2019été\u00a0?",
-        "हिन्दी में लिखा है",
-        "e\u0301te\u0301 👨‍👩‍👧",
-    ],
-)
+UNTOUCHED = [
+    "配送先を変更してください",
+    "أريد إلغاء الطلب",
+    "Où est né l\u2019été\u00a0?",
+    "हिन्दी में लिखा है",
+    "e\u0301 👨‍👩‍👧",
+]
+
+
+@pytest.mark.parametrize("text", UNTOUCHED)
 def test_other_scripts_are_untouched(text: str) -> None:
     """Text is kept as it is, whatever its script and its normal form."""
     assert digest(user(text)) == f"(1) user: {text}"
@@ -161,14 +137,13 @@ def test_other_scripts_are_untouched(text: str) -> None:
 
 def test_calls_are_told_with_what_came_of_them() -> None:
     """A call is told by name, arguments and outcome: an error, a state, new ids, how much was found."""
+    booked = {"reservation_id": "HATHAT", "user_id": "mia_li_3668", "status": "booked", "bags": [1]}
     text = digest(
         user("Book it"),
         assistant("", call("book", "1", user_id="mia_li_3668", flights=[{"number": "HAT136"}], amounts={"total": 255})),
         result("Error: total price is 305", "1"),
         assistant("", call("book", "2", user_id="mia_li_3668", cabin="economy")),
-        result(
-            json.dumps({"reservation_id": "HATHAT", "user_id": "mia_li_3668", "status": "booked", "bags": [1]}), "2"
-        ),
+        result(json.dumps(booked), "2"),
         assistant("", call("search", "3", to="SEA"), call("search", "4", to="JFK")),
         result(json.dumps([{"flight_number": "HAT001"}, {"flight_number": "HAT002"}]), "3"),
     )
@@ -181,27 +156,16 @@ def test_calls_are_told_with_what_came_of_them() -> None:
 
 def test_only_calls_are_tools() -> None:
     """Nothing that prose or a URL mentions is told as a tool."""
-    text = digest(
-        user("See https://a.example/tools/bash/run_tests and call get_user(7) or /usr/bin/search_files"),
-        assistant("I would use web_search() but have no tools"),
-    )
-    assert "did:" not in text
+    asked = user("See https://a.example/tools/bash/run_tests and call get_user(7) or /usr/bin/search_files")
+    assert "did:" not in digest(asked, assistant("I would use web_search() but have no tools"))
     assert "did: bash(command=ls)" in digest(user("Go"), assistant("", call("bash", command="ls")))
 
 
 def test_long_results_give_their_reports() -> None:
     """Of a long text only what reports how it went is told, not all that mentions an error."""
-    log = "\n".join(
-        [
-            "collected 40 items",
-            *("x = 1  # raise the error", "...") * 99,
-            "E   ValueError: bad token",
-            "= 1 failed in 2.3s =",
-        ]
-    )
-    assert digest(user("Test it"), assistant("", call("bash")), result(log)) == (
-        "(1) user: Test it · did: bash() → E ValueError: bad token … 1 failed in 2.3s"
-    )
+    log = "x = 1  # raise the error\n" * 99 + "E   ValueError: bad token\n...\n= 1 failed in 2.3s =\n"
+    text = digest(user("Test it"), assistant("", call("bash")), result(log))
+    assert text == "(1) user: Test it · did: bash() → E ValueError: bad token … 1 failed in 2.3s"
 
 
 def test_many_calls() -> None:
@@ -218,11 +182,8 @@ def test_many_calls() -> None:
 
 def test_a_fact_said_twice_is_kept_once() -> None:
     """What was said before is not said again, in an exchange, in a later one, or after the summary so far."""
-    messages = [
-        user("Order 48213 is late."),
-        assistant("Sent on May 3rd. Order 48213 is late."),
-        user("ORDER 48213 is late"),
-    ]
+    messages = [user("Order 48213 is late."), assistant("Sent on May 3rd. Order 48213 is late.")]
+    messages.append(user("ORDER 48213 is late"))
     text = digest(*messages)
     assert len(re.findall("order 48213", text, re.IGNORECASE)) == 1
     assert len(text.splitlines()) == 2
@@ -231,6 +192,7 @@ def test_a_fact_said_twice_is_kept_once() -> None:
     assert counted(again) == 4
 
 
+@some
 @given(st.text(st.sampled_from("ab \u0301注,…"), max_size=60), st.integers(0, 40))
 def test_cut_only_if_too_long(text: str, limit: int) -> None:
     """A text is cut only if it is too long, and then ends with `…` after what it began with."""
@@ -255,10 +217,8 @@ def test_extending_appends() -> None:
     """Extending leaves the summary so far as it is and appends the new lines."""
     first = digest(user("My order is 48213"))
     assert digest(user("Cancel it"), previous=first) == first + "\n(2) user: Cancel it"
-    assert (
-        digest(user("Cancel it"), previous="Ann wants tea.\n\n- and milk")
-        == "Ann wants tea.\n\n- and milk\n(1) user: Cancel it"
-    )
+    other = "Ann wants tea.\n\n- and milk"
+    assert digest(user("Cancel it"), previous=other) == other + "\n(1) user: Cancel it"
 
 
 def test_consolidation() -> None:
@@ -302,9 +262,11 @@ def test_media() -> None:
     assert digest(user([IMAGE])) == "(1) nothing noted\nmedia: 1 image"
 
 
-@given(
-    st.lists(st.sampled_from(["image", "input_audio", "video_url", "file", "x", "Y!", "a" * 19, "b" * 20]), min_size=1)
-)
+KINDS = ["image", "input_audio", "video_url", "file", "x", "Y!", "a" * 19, "b" * 20]
+
+
+@some
+@given(st.lists(st.sampled_from(KINDS), min_size=1))
 def test_media_line_is_whole(kinds: list[str]) -> None:
     """The media line has at most 60 characters and is whole at the least bound; it counts every medium."""
     messages = [user([{"type": kind} for kind in kinds]), *map(user, FILLER)]
@@ -335,9 +297,10 @@ def test_what_looks_like_a_digest() -> None:
     assert " · assistant:" not in digest(*map(user, FILLER), previous=text, max_tokens=120)
 
 
-@pytest.mark.parametrize(
-    "line", ["error ORD-1 ", "1 ", "注文A-1042", "a", "\u0301", "\u200d", "'a \"b ", "/a", "a@", "1,", ". A", "x=1, "]
-)
+HUGE = ["error ORD-1 ", "1 ", "注文A-1042", "a", "\u0301", "\u200d", "'a \"b ", "/a", "a@", "1,", ". A", "x=1, "]
+
+
+@pytest.mark.parametrize("line", HUGE)
 def test_huge_lines(line: str) -> None:
     """One line of megabytes, said by anyone, is no more than the bound."""
     huge = line * (1_000_000 // len(line))
@@ -381,10 +344,7 @@ MESSAGES = st.lists(
 TOKENS = st.integers(LEAST_SUMMARY_TOKENS, 200)
 
 
-def exchanges(messages: Sequence[VisibleMessage]) -> int:
-    return sum(message.role == "user" for message in messages[1:]) + bool(messages)
-
-
+@some
 @given(st.lists(MESSAGES, min_size=1, max_size=4), TOKENS, TEXTS)
 def test_bound_and_count(batches: list[list[VisibleMessage]], max_tokens: int, previous: str) -> None:
     """A digest is never over its bound, never blank, always the same, and its lines and count are all exchanges."""
@@ -392,7 +352,7 @@ def test_bound_and_count(batches: list[list[VisibleMessage]], max_tokens: int, p
     total = 0
     for batch in batches:
         before, text = text, digest(*batch, previous=text, max_tokens=max_tokens)
-        total += exchanges(batch)
+        total += sum(message.role == "user" for message in batch[1:]) + bool(batch)
         assert len(text) <= 4 * max_tokens
         assert bool(text.strip()) == (total > 0)
         assert counted(text) == total
@@ -400,6 +360,7 @@ def test_bound_and_count(batches: list[list[VisibleMessage]], max_tokens: int, p
     assert len(digest(*batches[0], previous=previous * 20, max_tokens=max_tokens)) <= 4 * max_tokens
 
 
+@some
 @given(st.lists(MESSAGES, min_size=1, max_size=3), TOKENS)
 def test_no_character_is_torn(batches: list[list[VisibleMessage]], max_tokens: int) -> None:
     """No cut falls into what is read as one character: a combining sequence, a flag, a family, a syllable."""
@@ -412,16 +373,27 @@ def test_no_character_is_torn(batches: list[list[VisibleMessage]], max_tokens: i
         assert not set(rest) & set("".join(CLUSTERS)) - set("e1")
 
 
-@pytest.mark.parametrize("document", [json.loads(line) for line in AIRLINE.read_text(encoding="utf-8").splitlines()])
-def test_real_conversations(document: dict[str, Any]) -> None:
-    """A 400-token digest of a real conversation names every reservation and user that a call was made for."""
-    messages, wanted = [], set[str]()
+def conversation(document: dict[str, Any]) -> list[VisibleMessage]:
+    found = []
     for message in document["messages"][1:]:
         calls = [VisibleCall(each["id"], **each["function"]) for each in message.get("tool_calls") or ()]
-        messages.append(
-            said(message["role"], message.get("content") or "", *calls, answers=message.get("tool_call_id"))
-        )
-        given_ = [json.loads(each.arguments) for each in calls]
-        wanted |= {each[key] for each in given_ for key in ("reservation_id", "user_id") if key in each}
+        content = message.get("content") or ""
+        found.append(said(message["role"], content, *calls, answers=message.get("tool_call_id")))
+    return found
+
+
+@pytest.mark.parametrize("document", [json.loads(line) for line in AIRLINE.read_text(encoding="utf-8").splitlines()])
+def test_real_conversations(document: dict[str, Any]) -> None:
+    """A digest of a real conversation names whom and what calls were made for, and no identifier of its own making."""
+    messages = conversation(document)
+    given_ = [json.loads(each.arguments) for message in messages for each in message.tool_calls]
     text = digest(*messages)
-    assert {each for each in wanted if each not in text} == set()
+    assert {each[key] for each in given_ for key in ("reservation_id", "user_id") if key in each} <= set(
+        WORDS.findall(text)
+    )
+    everything = json.dumps(document, ensure_ascii=False)
+    for max_tokens in (30, 60, 100, 200):
+        text = ""
+        for start in range(0, len(messages), 6):
+            text = digest(*messages[start : start + 6], previous=text, max_tokens=max_tokens)
+            assert [each.text for each in identifiers(text, was_cut=True) if each.text not in everything] == []

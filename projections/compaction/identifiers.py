@@ -61,46 +61,18 @@ _FOUND = re.compile(
     |(?P<phone>\+\d[\d ()-]{{6,20}}\d)
     |(?P<handle>(?<![{_W}@])@[A-Za-z][0-9A-Za-z_.-]+|(?<![{_W}\#])\#\d+)
     |(?P<token>(?<![{_W}])[{_W}]+(?:[.:-]+[{_W}]+)*)
-    |(?P<file>(?<![^\s{_BREAKS}])[^\s{_BREAKS}]{{1,60}}\.(?:{_EXTENSIONS})(?![0-9A-Za-z]))
+    |(?P<file>(?<![^\s{_BREAKS}])[^\s{_BREAKS}]{{1,60}}\.(?i:{_EXTENSIONS})(?![0-9A-Za-z]))
     """,
     re.VERBOSE,
 )
 
 # What gives a number of one to three digits a meaning, standing before it: `exit code 1`, `Bestellung 42`.
-_NUMBERED = (
-    *(
-        "error",
-        "errors",
-        "exit",
-        "status",
-        "code",
-        "http",
-        "line",
-        "port",
-        "order",
-        "ticket",
-        "case",
-        "invoice",
-        "issue",
-    ),
-    *("gate", "room", "seat", "request", "pr", "pedido", "fatura", "erro", "código", "bestellung", "auftrag"),
-    *(
-        "rechnung",
-        "fehler",
-        "zeile",
-        "注文",
-        "番号",
-        "エラー",
-        "行",
-        "订单",
-        "주문",
-        "번호",
-        "오류",
-        "طلب",
-        "رقم",
-        "خطأ",
-    ),
+_NUMBERING = (
+    "error|errors|exit|status|code|http|line|port|order|ticket|case|invoice|issue|gate|room|seat|request|pr|"
+    "pedido|fatura|erro|código|bestellung|auftrag|rechnung|fehler|zeile|"
+    "注文|番号|エラー|行|订单|주문|번호|오류|طلب|رقم|خطأ"
 )
+_NUMBERED = tuple(_NUMBERING.split("|"))
 _OF = (" code", " status", " number", " no", " no.", " nº")
 _LONGEST_NUMBERED = 32
 
@@ -108,7 +80,7 @@ _QUANTITY = re.compile(r"\d+(?:[.,:]\d+)*-?(?:[a-z]{1,3}|[A-Z]{1,2}|[a-z]+(?:-[a
 _DOTTED = re.compile(r"[A-Za-z][A-Za-z-]+(?:\.[a-z][a-z-]+)*\.[a-z]{1,5}")
 _CAMEL = re.compile(r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)+|[A-Z][a-z]+[A-Z]+")
 _CAPITALS = re.compile(r"[A-Z]{5,}")
-_FILE = re.compile(rf"\.(?:{_EXTENSIONS})$")
+_FILE = re.compile(rf".\.(?i:{_EXTENSIONS})$")
 _VERSION = re.compile(r"\d+(?:\.\d+){2,}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _SENTENCE_END = ".!?…؟\u3002\uff01\uff1f"
@@ -191,7 +163,7 @@ def _token(text: str) -> Identifier | None:
     if not digits:
         if "_" in text.strip("_") or _CAMEL.fullmatch(text) or _CAPITALS.fullmatch(text):
             return Identifier("name", text)
-        return Identifier("path", text) if _DOTTED.fullmatch(text) else None
+        return Identifier("path", text) if _DOTTED.fullmatch(text) or _FILE.search(text) else None
     if not any(map(str.isalpha, text)):
         return Identifier("code", text) if ":" not in text and (digits > 5 or _VERSION.fullmatch(text)) else None
     if len(text) < 3 or _QUANTITY.fullmatch(text):

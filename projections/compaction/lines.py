@@ -164,7 +164,7 @@ def listed(noted: Noted, room: int | None = None) -> str:
     )
 
 
-def shown(text: str) -> Iterable[str]:
+def shown(text: str) -> set[str]:
     """The identifiers that a line shows."""
     return {*noted(text), *(match[1] for match in _KEYED.finditer(text))}
 
@@ -204,7 +204,7 @@ def consolidated(lines: Sequence[Line], room: int) -> str:
     found: Noted = {}
     for line in lines:
         note(found, line.all_noted)
-    newest = distinct(lines[-(room // LEAST_LINE + 1) :])
+    newest = [line for line in distinct(lines[-(room // LEAST_LINE + 1) :]) if line.facts or line.kind != "text"]
     least = len(_counted(exchanges(lines))) + 1
     needed, _ = _consolidated(lines, newest, found, room, least + len(listed(found, room // 2)))
     # What the lines show is not listed again, so the head took less room than it was given: they can have it.
@@ -229,14 +229,13 @@ def _consolidated(lines: Sequence[Line], newest: list[Line], found: Noted, room:
         number -= line.exchanges
         left -= len(told[-1]) + 1
     text = "\n".join(reversed(told))
-    rest = lines[: len(lines) - len(told)]
-    mark = _counted(exchanges(rest))
+    mark = _counted(number)
     left = room - len(text) - (1 if text else 0) - len(mark) - 1
     head = listed(unlisted, left)
     needed = len(mark) + 1 + len(head)
     facts = _newest(newest[: len(newest) - len(told)], left - len(head) - len(SEPARATOR))
     head = SEPARATOR.join(filter(None, (head, prose(facts))))
-    first = f"{mark} {head}".rstrip() if rest or head else ""
+    first = f"{mark} {head}".rstrip() if number or head else ""
     return needed, "\n".join(filter(None, (first, text)))
 
 
@@ -246,18 +245,17 @@ def _counted(count: int) -> str:
 
 def _newest(lines: Sequence[Line], room: int) -> list[Fact]:
     """The newest facts of lines, as many as there is room for, in order."""
-    chosen: list[tuple[int, int, Fact]] = []
-    for index in range(len(lines) - 1, -1, -1):
-        facts = lines[index].facts
-        for place in _ranked(facts):
-            allowed = room - _overhead(facts[place])
-            if allowed < LEAST_LINE:
-                return [fact for *_, fact in sorted(chosen, key=lambda each: each[:2])]
-            text = facts[place].shortened(min(allowed, 2 * LEAST_LINE))
-            if text:
-                chosen.append((index, place, Fact(facts[place].speaker, text)))
-                room -= len(text) + _overhead(facts[place])
-    return [fact for *_, fact in sorted(chosen, key=lambda each: each[:2])]
+    chosen: dict[tuple[int, int], Fact] = {}
+    newest_first = reversed(range(len(lines)))
+    for index, place in ((number, place) for number in newest_first for place in _ranked(lines[number].facts)):
+        fact = lines[index].facts[place]
+        allowed = room - _overhead(fact)
+        if allowed < LEAST_LINE:
+            break
+        if text := fact.shortened(min(allowed, 2 * LEAST_LINE)):
+            chosen[index, place] = Fact(fact.speaker, text)
+            room -= len(text) + _overhead(fact)
+    return [chosen[each] for each in sorted(chosen)]
 
 
 def _chosen(facts: Sequence[Fact], room: int) -> list[Fact]:
@@ -270,11 +268,9 @@ def _chosen(facts: Sequence[Fact], room: int) -> list[Fact]:
             allowed = min(allowed, max(LEAST_PIECE, room * 3 // 5))
         if allowed < min(len(fact.text), LEAST_PIECE):
             continue
-        text = fact.shortened(allowed)
-        if not text:
-            continue
-        chosen[place] = Fact(fact.speaker, text)
-        room -= len(chosen[place].text) + _overhead(fact)
+        if text := fact.shortened(allowed):
+            chosen[place] = Fact(fact.speaker, text)
+            room -= len(text) + _overhead(fact)
     return [chosen[place] for place in sorted(chosen)]
 
 

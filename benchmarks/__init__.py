@@ -1,0 +1,1 @@
+"""Benchmarks: turnlog beside plain sqlite3 and its peers, as ratios of one run (docs/performance.md)."""
