@@ -25,7 +25,7 @@ from .formats.document import BrokenFile, Document, Value, values
 from .formats.transfers import TransferTools
 
 FORMATS = ("openai", "events", "chatcli")
-_RECOGNISE = {"events": log.recognises, "chatcli": chatcli.recognises, "openai": openai.recognises}
+_RECOGNISE = {"chatcli": chatcli.recognises, "events": log.recognises, "openai": openai.recognises}
 _READ = {"openai": openai.read, "chatcli": chatcli.read}
 # The fields of events that name versions.
 _REFERENCES = {
@@ -247,8 +247,12 @@ def _diverged(file: str, name: str, document: Document, index: int, event: Prepa
 
 
 def _is_described(store: Store, name: str, event: dict[str, Any]) -> bool:
-    metadata = describe(store, name).metadata
-    return all(key in metadata and metadata[key] == value for key, value in event["metadata"].items())
+    known = describe(store, name)
+    return all(
+        key in there and there[key] == value
+        for field, there in (("metadata", known.metadata), ("extra", known.extra))
+        for key, value in event.get(field, {}).items()
+    )
 
 
 def _is_same(event: Prepared, recorded: Event) -> bool:

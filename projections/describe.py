@@ -11,10 +11,11 @@ from turnlog.store.frames import DescribeFrame
 
 
 class Description(msgspec.Struct, frozen=True):
-    """A conversation's title and metadata."""
+    """A conversation's title and metadata, and what an importer found beside them."""
 
     title: str | None
     metadata: dict[str, Any]
+    extra: dict[str, Any]
 
 
 def describe(store: Store, conversation: str) -> Description:
@@ -24,10 +25,12 @@ def describe(store: Store, conversation: str) -> Description:
     """
     title: str | None = None
     metadata: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     for event in store.events(conversation, types=("describe",)):
         if not isinstance(event.frame, DescribeFrame):
             continue
         body = event.body
         title = body["title"] if isinstance(body.get("title"), str | None) and "title" in body else title
         metadata |= body["metadata"] if isinstance(body.get("metadata"), dict) else {}
-    return Description(title, metadata)
+        extra |= body["extra"] if isinstance(body.get("extra"), dict) else {}
+    return Description(title, metadata, extra)

@@ -28,7 +28,7 @@ _NESTED = ("SAVEPOINT nested", "RELEASE nested", ("ROLLBACK TO nested", "RELEASE
 
 
 def _lenient(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
+    return text.decode("utf-8", "backslashreplace")
 
 
 class Database:
@@ -99,7 +99,7 @@ class Database:
                 yield
                 self._connection.execute(commit)
                 if not nested and not self.left_every_file:
-                    self.left_every_file = self._empty_wal()
+                    self.left_every_file = self._rewrite()
             except BaseException:
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if self._connection.in_transaction:
@@ -108,17 +108,25 @@ class Database:
                 raise
 
     def erased(self) -> None:
-        """Say, inside a transaction, that it erases: the WAL is then written back and emptied when it has ended."""
+        """Say, inside a transaction, that it erases: the file is then written anew when it has ended."""
         self.left_every_file = False
 
-    def _empty_wal(self) -> bool:
-        """Whether the WAL could be emptied: a reader may hold it up."""
+    def _rewrite(self) -> bool:
+        """Write the file anew and empty the WAL; False if somebody who holds an old state of the store holds it up.
+
+        secure_delete wipes a row where it stands, but not the copies that SQLite leaves in the free space of pages
+        when it moves rows between them.
+        """
         deadline = time.monotonic() + _WAL_PATIENCE
-        while self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            if time.monotonic() >= deadline:
-                return False
+        while True:
+            try:
+                self._connection.execute("VACUUM")
+                busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except sqlite3.OperationalError:
+                busy = True
+            if not busy or time.monotonic() >= deadline:
+                return not busy
             time.sleep(random.uniform(0, _PAUSE))
-        return True
 
     def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the live store to a new file; `progress` hears pages left and pages in all.

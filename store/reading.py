@@ -198,9 +198,6 @@ class Reader:
             for identity, name, parent, forked_at, version, changed, began, title in rows
         ]
 
-    def _own_events(self, stream: Stream) -> Iterator[Event]:
-        return self._pages(replace(stream.lineage[-1], first=1), "", (), False)
-
     def _recorded_at(self, stream: Stream, version: int) -> int:
         segment = next(segment for segment in stream.lineage if segment.first <= version <= segment.last)
         row = self.db.row(

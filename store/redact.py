@@ -55,12 +55,15 @@ def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bo
     """See `Store.erase`."""
     stream = streams.get(db, conversation)
     if dry_run:
-        return Redacted(own_content(db, stream), [], [])
+        erased = own_content(db, stream)
+        return Redacted(erased, covering_summaries(db, stream, erased), [])
     with db.transaction():
         erased = own_content(db, stream)
+        summaries = covering_summaries(db, stream, erased)
         receipts = _append(db, erased, reason, None)
         streams.rename(db, stream.uuid, None)
-    return Redacted(erased, [], receipts, db.left_every_file)
+        db.erased()
+    return Redacted(erased, summaries, receipts, db.left_every_file)
 
 
 def fork(db: Database, conversation: str, at: int | None, name: str | None) -> Receipt:

@@ -10,14 +10,14 @@ from hashlib import sha256
 
 import msgspec
 
-from . import migrations, streams
-from .chain import digest_of_body, digest_of_event
+from . import migrations
+from .chain import digest_of_body, digest_of_event, genesis
 from .codec import Event
 from .database import Database
 from .errors import InvalidEvent
 from .exchange import follows_from_body
-from .frames import ForkFrame
-from .streams import Head, Stream
+from .frames import ForkFrame, RedactionFrame, read_frame
+from .streams import OPEN, Head, Segment
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Mark(msgspec.Struct, frozen=True):
     digest: str
 
 
-class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where every conversation stood; `root` is over all of them, an HMAC if `keyed`."""
 
+    turnlog_checkpoint: int = 1
+    taken_at: str
+    keyed: bool
     conversations: list[Mark]
     root: str
-    taken_at: str
-    keyed: bool = False
-    turnlog_checkpoint: int = 1
 
 
 def checkpoint(db: Database, key: bytes | None = None) -> Checkpoint:
@@ -66,7 +66,7 @@ def checkpoint(db: Database, key: bytes | None = None) -> Checkpoint:
     )
     marks = [Mark(uuid, version, digest.hex()) for uuid, version, digest in rows]
     taken_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Checkpoint(marks, _root(marks, key), taken_at, keyed=key is not None)
+    return Checkpoint(taken_at=taken_at, keyed=key is not None, conversations=marks, root=_root(marks, key))
 
 
 def read_checkpoint(data: bytes) -> Checkpoint:
@@ -75,34 +75,33 @@ def read_checkpoint(data: bytes) -> Checkpoint:
     :raises InvalidEvent: it is not one, or a newer build's.
     """
     try:
-        read = msgspec.json.decode(data, type=Checkpoint)
+        written = msgspec.json.decode(data)
+        version = written.get("turnlog_checkpoint") if isinstance(written, dict) else None
+        if isinstance(version, int) and version != 1:
+            raise InvalidEvent("turnlog_checkpoint", version, "is not a version that this build reads (1)")
+        return msgspec.convert(written, Checkpoint)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise InvalidEvent("checkpoint", data[:40], f"is not a checkpoint: {error}") from None
-    if read.turnlog_checkpoint != 1:
-        raise InvalidEvent("turnlog_checkpoint", read.turnlog_checkpoint, "is not a version that this build reads (1)")
-    return read
 
 
 def verify(
     db: Database,
-    pages: Callable[[Stream], Iterator[Event]],
+    pages: Callable[[Segment], Iterator[Event]],
     against: Checkpoint | None,
     key: bytes | None,
     progress: Callable[[int, int], None],
 ) -> Verified:
-    """See `Store.verify`; `pages` reads the events that a conversation itself owns."""
+    """See `Store.verify`; `pages` reads a segment's events."""
     found = Verified()
     found.faults += _triggers(db)
     found.faults += _strays(db)
     total = int((db.row("SELECT count(*) FROM events") or (0,))[0])
-    last_key = -1
-    while True:
-        row = db.row("SELECT key, uuid FROM conversations WHERE key > ? ORDER BY key LIMIT 1", (last_key,))
-        if row is None:
-            break
-        last_key, identity = row
+    last_key = -OPEN
+    while (row := db.row(f"{_CONVERSATION} key > ? ORDER BY key LIMIT 1", (last_key,))) is not None:
+        conversation = _Conversation(*row)
+        last_key = conversation.key
         found.conversations += 1
-        fault = _verify_one(db, identity, pages, found, lambda: progress(found.events, total))
+        fault = _verify_one(db, conversation, pages, found, lambda: progress(found.events, total))
         if fault is not None:
             found.faults.append(fault)
     if against is not None:
@@ -110,32 +109,75 @@ def verify(
     return found
 
 
+_CONVERSATION = "SELECT key, uuid, parent, forked_at FROM conversations WHERE"
+
+
+@dataclass(frozen=True)
+class _Conversation:
+    """A row as it stands: nothing in it is believed."""
+
+    key: int
+    uuid: str
+    parent: int | None
+    forked_at: int | None
+
+
 def _verify_one(
     db: Database,
-    identity: str,
-    pages: Callable[[Stream], Iterator[Event]],
+    conversation: _Conversation,
+    pages: Callable[[Segment], Iterator[Event]],
     found: Verified,
     progress: Callable[[], None],
 ) -> Fault | None:
-    stream = streams.get(db, identity)
-    own = stream.lineage[-1]
-    head = streams.before_own(db, stream)
-    redacted = _redacted(db, stream)
+    parent = _parent(db, conversation)
+    head = _before(db, conversation, parent)
+    redacted = _redacted(db, conversation.key)
     position = 0
-    for event in pages(stream):
+    begun = False
+    for event in pages(Segment(conversation.key, conversation.uuid, -OPEN, OPEN)):
+        if head is None:
+            return Fault(conversation.uuid, event.version, "what it was forked from is not here")
         why = _why_bad(event, head, position)
         if why is None and event.redacted and event.version not in redacted:
             why = "its body is gone and no redaction names it"
-        if why is None and event.version == own.first:
-            why = _why_not_begun(event, stream)
+        if why is None and not begun:
+            why = _why_not_begun(event, conversation, parent)
         if why is not None:
-            return Fault(identity, event.version, why)
+            return Fault(conversation.uuid, event.version, why)
+        begun = True
         head = Head(event.version, event.digest, event.recorded_us)
         position = event.position
         found.events += 1
         if found.events % 1000 == 0:
             progress()
-    return None if head.version >= own.first else Fault(identity, None, "it has no events")
+    return None if begun else Fault(conversation.uuid, None, "it has no events")
+
+
+def _parent(db: Database, conversation: _Conversation) -> _Conversation | None:
+    if conversation.parent is None:
+        return None
+    row = db.row(f"{_CONVERSATION} key = ?", (conversation.parent,))
+    return None if row is None else _Conversation(*row)
+
+
+def _before(db: Database, conversation: _Conversation, parent: _Conversation | None) -> Head | None:
+    """What the first event of a conversation follows; None if it is a fork of what is not here."""
+    if conversation.parent is None and conversation.forked_at is None:
+        return Head(0, genesis(conversation.uuid), 0)
+    seen: set[int] = set()
+    at, owner = conversation.forked_at, None
+    while parent is not None and at is not None and parent.key not in seen:
+        # A version that the parent shares with its own parent is owned further up.
+        if owner is None and (parent.forked_at is None or parent.forked_at < at):
+            owner = parent.key
+        if parent.parent is None:
+            row = db.row(
+                "SELECT version, digest, recorded_at FROM events WHERE conversation = ? AND version = ?", (owner, at)
+            )
+            return None if row is None else Head(*row)
+        seen.add(parent.key)
+        parent = _parent(db, parent)
+    return None
 
 
 def _why_bad(event: Event, before: Head, position: int) -> str | None:
@@ -143,6 +185,8 @@ def _why_bad(event: Event, before: Head, position: int) -> str | None:
         return f"it follows version {before.version}"
     if event.position <= position:
         return "its position is not after that of the version before"
+    if (event.body_text is None) != (event.salt is None) or (event.body_text is None) == (event.body_digest is None):
+        return "it has neither a body with its salt nor, erased, the digest of one"
     if event.body_text is None:
         body_digest = event.body_digest or b""
     else:
@@ -160,22 +204,23 @@ def _why_bad(event: Event, before: Head, position: int) -> str | None:
     return None
 
 
-def _why_not_begun(event: Event, stream: Stream) -> str | None:
+def _why_not_begun(event: Event, conversation: _Conversation, parent: _Conversation | None) -> str | None:
     """A fork begins with the event that says so, and nothing else does."""
     frame = event.frame
-    parents = [segment.uuid for segment in stream.lineage[:-1]]
     if isinstance(frame, ForkFrame):
-        held = bool(parents) and frame.at == event.version - 1
+        held = parent is not None and (frame.parent, frame.at) == (parent.uuid, conversation.forked_at)
         return None if held else "it is a fork, and the conversation is not one of that version"
-    return "the conversation is a fork, and does not begin as one" if parents else None
+    return "the conversation is a fork, and does not begin as one" if conversation.parent is not None else None
 
 
-def _redacted(db: Database, stream: Stream) -> set[int]:
+def _redacted(db: Database, key: int) -> set[int]:
     rows = db.rows(
-        "SELECT json_extract(frame, '$.target') FROM events WHERE conversation = ? AND type = 'redaction'",
-        (stream.key,),
+        "SELECT v, version, scope, frame FROM events"
+        " WHERE conversation = ? AND type = 'redaction' AND type <> 'message'",
+        (key,),
     )
-    return {target for (target,) in rows}
+    frames = (read_frame("redaction", v, version, scope, frame) for v, version, scope, frame in rows)
+    return {frame.target for frame in frames if isinstance(frame, RedactionFrame)}
 
 
 def _triggers(db: Database) -> Iterator[Fault]:
@@ -210,17 +255,24 @@ def _strays(db: Database) -> Iterator[Fault]:
 def _compare(db: Database, against: Checkpoint, key: bytes | None) -> Iterator[Fault]:
     if against.keyed and key is None:
         yield Fault(None, None, "the checkpoint was made with a key: give it to check its root")
-    elif not hmac.compare_digest(_root(against.conversations, key if against.keyed else None), against.root):
+    elif key is not None and not against.keyed:
+        yield Fault(None, None, "the checkpoint was made without a key, by anybody")
+    elif not hmac.compare_digest(_root(against.conversations, key).encode(), against.root.encode()):
         yield Fault(None, None, "the checkpoint's root is not that of what it says, or was made with another key")
     for mark in against.conversations:
-        stream = streams.find_uuid(db, mark.uuid)
-        if stream is None:
+        known = db.row("SELECT key FROM conversations WHERE uuid = ?", (mark.uuid,))
+        if known is None:
             yield Fault(mark.uuid, None, "it is in the checkpoint and not in the store")
             continue
-        row = db.row("SELECT digest FROM events WHERE conversation = ? AND version = ?", (stream.key, mark.version))
+        row = db.row("SELECT digest FROM events WHERE conversation = ? AND version = ?", (known[0], mark.version))
         if row is None:
-            last = streams.head(db, stream).version
-            yield Fault(mark.uuid, last, f"it ends here, and had {mark.version} versions at the checkpoint")
+            last = db.row(
+                "SELECT coalesce(max(events.version), conversations.forked_at, 0) FROM conversations"
+                " LEFT JOIN events ON events.conversation = conversations.key WHERE conversations.key = ?",
+                known,
+            )
+            at = None if last is None else last[0]
+            yield Fault(mark.uuid, at, f"it ends here, and had {mark.version} versions at the checkpoint")
         elif row[0].hex() != mark.digest:
             yield Fault(mark.uuid, mark.version, "it is another event than at the checkpoint")
 

@@ -94,6 +94,21 @@ def test_what_this_build_does_not_know(event: dict[str, Any]) -> None:
         assert [message.version for message in history(store, "c").messages] == [1, *([2] if known else []), 3, 4]
 
 
+def test_what_this_build_does_not_know_can_be_redacted() -> None:
+    """A redaction erases what an unknown event said, and leaves its frame to be read and exported."""
+    lines = chained({}, NEWER[0])
+    with Store(":memory:") as store, Store(":memory:") as other:
+        store.restore(map(read_line, lines), "c")
+        store.append("c", [{"type": "redaction", "target": 2, "reason": "r"}])
+        event = store.event("c", 2)
+        assert (event.redacted, event.frame_text) == (True, NEWER[0]["frame"])
+        assert event.to_dict()["frame"] == {"shape": "cube"}
+        exported = [line_of(each) for each in store.events("c")]
+        other.restore(map(read_line, exported), "c")
+        assert [line_of(each) for each in other.events("c")] == exported
+    assert claimed(exported) == recomputed(exported)
+
+
 FORGED: list[tuple[int, list[dict[str, Any]]]] = [
     (2, [{}, {"frame": '{"role":"assistant","parts":["text"]}'}]),
     (2, [{}, {"frame": '{"role":"user"}'}]),

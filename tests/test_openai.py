@@ -40,7 +40,7 @@ def take(store: Store, document: Any, tools: TransferTools | None = None) -> lis
 
 def given_back(store: Store, **view: Any) -> Json:
     """The document of the conversation `c` as an export writes it."""
-    document = openai.write("c", history(store, "c", **view), describe(store, "c").metadata)
+    document = openai.write("c", history(store, "c", **view), describe(store, "c"))
     decoded: Json = json.loads(msgspec.json.encode(document))
     return decoded
 

@@ -325,7 +325,7 @@ def test_a_wrong_expectation(expected: Any) -> None:
     ids=repr,
 )
 def test_a_wrong_unchanged(expected: Unchanged) -> None:
-    """An `Unchanged` of wrong kinds is refused, not held for want of a match: a text is not the types of its letters."""
+    """An `Unchanged` of wrong kinds is refused, not held for want of a match: a text is not a list of letters."""
     assert told(refused([said()], expected=expected)) == ("expected", repr(expected))
 
 

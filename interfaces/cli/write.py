@@ -161,11 +161,11 @@ def export(
     if format_ == "events":
         lines: Iterator[str] = events_format.write(store, conversation)
     else:
-        metadata = projections.describe(store, conversation).metadata
+        description = projections.describe(store, conversation)
         if format_ == "openai":
-            document = openai.write(label, projections.history(store, conversation, scope, at), metadata)
+            document = openai.write(label, projections.history(store, conversation, scope, at), description)
         else:
-            document = chatcli.write(lambda each: projections.history(store, conversation, each, at), metadata)
+            document = chatcli.write(lambda each: projections.history(store, conversation, each, at), description)
         lines = iter([encoded(document)])
     if target is None:
         for line in lines:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pydantic
 
-from turnlog.projections import History, VisibleMessage
+from turnlog.projections import Description, History, VisibleMessage
 from turnlog.store import Event
+from turnlog.store.frames import SummaryFrame
 
 from .document import BrokenFile, Document, Value, validate, within
 from .messages import ChatMessage, is_prompt, message_event, prompt_event, text_of, with_extra, written
@@ -39,7 +40,8 @@ def recognises(value: Any) -> bool:
     if isinstance(value, dict):
         versioned = "version" in value and not any(key in value for key in ("type", "messages"))
         return not value or versioned or any(key in value for key in KEYS.values())
-    return isinstance(value, list) and any(isinstance(message, dict) and "meta" in message for message in value)
+    messages = [message for message in value if isinstance(message, dict)] if isinstance(value, list) else []
+    return any("meta" in message for message in messages) and not any("type" in message for message in messages)
 
 
 def read(file: str, value: Value, tools: TransferTools | None) -> Document:
@@ -55,8 +57,10 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
     events: list[dict[str, Any]] = []
     places: list[str] = []
     metadata = {key: more for key, more in session.items() if key not in ("version", *KEYS.values())}
-    if metadata:
-        events.append({"type": "describe", "metadata": metadata})
+    absent = [key for key in KEYS.values() if key not in session and isinstance(value.value, dict)]
+    if metadata or absent:
+        extra = {"extra": {"absent": absent}} if absent else {}
+        events.append({"type": "describe", "metadata": metadata, **extra})
         places.append(value.place)
     for scope, key in KEYS.items():
         for number, message in enumerate(session.get(key, ())):
@@ -67,19 +71,21 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
     return Document(None, events, places, _could_hold)
 
 
-def write(view: Callable[[str], History], metadata: dict[str, Any]) -> dict[str, Any]:
+def write(view: Callable[[str], History], description: Description) -> dict[str, Any]:
     """The version 2 document of a conversation: each scope's own messages before rule 7."""
     document: dict[str, Any] = {"version": VERSION}
     for scope, key in KEYS.items():
-        document[key] = [_written(message) for message in view(scope).unpaired if message.scope == scope]
-    return document | metadata
+        messages = [_written(message) for message in view(scope).unpaired if message.scope == scope]
+        if messages or key not in description.extra.get("absent", ()):
+            document[key] = messages
+    return document | description.metadata
 
 
 def _check_version(file: str, place: str, session: dict[str, Any]) -> None:
     version = session.get("version")
     if version is None:
         raise BrokenFile(file, place, "version", None, "is missing: a session document says 2, or is a bare list")
-    if version != VERSION or isinstance(version, bool):
+    if version != VERSION or type(version) is not int:
         newer = isinstance(version, int) and version > VERSION
         why = "is newer than this build reads (2)" if newer else "is no version that an object has (2)"
         raise BrokenFile(file, place, "version", version, why)
@@ -88,10 +94,11 @@ def _check_version(file: str, place: str, session: dict[str, Any]) -> None:
 def _event(scope: str, number: int, message: dict[str, Any]) -> dict[str, Any]:
     meta = message.get("meta")
     plain = message if meta is None else {key: field for key, field in message.items() if key != "meta"}
-    if meta is not None and meta.get("is_summary") is True and message["role"] in _SUMMARY_ROLES:
+    summary = meta is not None and meta.get("is_summary") is True and message["role"] in _SUMMARY_ROLES
+    if meta is not None and summary and "content" in message:
         event = _summary_event(plain, meta)
     elif number == 0 and scope != "shared_memory" and is_prompt(message):
-        event = prompt_event(plain) | {"assistant": scope}
+        event = prompt_event(plain)
     else:
         event = message_event(plain)
     return event if meta is None else event | {"meta": meta}
@@ -107,11 +114,12 @@ def _summary_event(message: dict[str, Any], meta: dict[str, Any]) -> dict[str, A
 
 def _written(message: VisibleMessage) -> dict[str, Any]:
     meta = message.meta
-    if meta is None and message.origin == "summary":
-        meta = {"is_summary": True, "summary_of": message.summary_of, "mode": message.scope}
+    if message.origin == "summary" and "is_summary" not in (meta or {}):
+        meta = {**(meta or {}), "is_summary": True, "summary_of": message.summary_of, "mode": message.scope}
     return written(message) | ({} if meta is None else {"meta": meta})
 
 
 def _could_hold(event: Event) -> bool:
     """A session holds messages, and summaries of what is older than the log; those with a range are the log's own."""
-    return event.type in _TYPES or (event.type == "summary" and "first" not in event.body)
+    frame = event.frame
+    return event.type in _TYPES or (isinstance(frame, SummaryFrame) and frame.first is None)

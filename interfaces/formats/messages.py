@@ -109,7 +109,9 @@ def message_event(message: Message) -> dict[str, Any]:
 def written(message: VisibleMessage) -> Message:
     """A visible message as a file has it."""
     calls = [msgspec.to_builtins(call) for call in message.tool_calls]
-    extra = _of_visible_calls(message.extra if isinstance(message.extra, dict) else {}, calls)
+    extra = message.extra if isinstance(message.extra, dict) else {}
+    if message.origin in ("message", "response"):
+        extra = _of_visible_calls(extra, calls)
     return _written(message.role, message.content, calls, message.tool_call_id, message.name, extra)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pydantic
 
-from turnlog.projections import History
+from turnlog.projections import Description, History
 
 from .document import Document, Value, validate, within
 from .messages import ASSISTANT, ChatMessage, is_prompt, message_event, prompt_event, written
@@ -58,7 +58,7 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
     return Document(given.get("id"), events, places, lambda event: event.type in _TYPES)
 
 
-def write(conversation: str, history: History, metadata: dict[str, Any]) -> dict[str, Any]:
+def write(conversation: str, history: History, description: Description) -> dict[str, Any]:
     """The document of a view: what is visible before rule 7, so that nothing a file had is lost."""
     document: dict[str, Any] = {"id": conversation, "messages": [written(message) for message in history.unpaired]}
     tools, model = history.tools_given, history.model_given
@@ -66,4 +66,4 @@ def write(conversation: str, history: History, metadata: dict[str, Any]) -> dict
         document["tools"] = tools
     if model is not None:
         document["model"] = model
-    return document | metadata
+    return document | description.metadata

@@ -32,7 +32,7 @@ class TransferTools:
             scope = event.get("scope", "chat")
             for call in event.get("tool_calls", ()):
                 open_calls.setdefault((scope, call["id"]), []).append(call)
-            if event.get("role") != "tool":
+            if event.get("role") != "tool" or scope == "shared_memory":
                 continue
             # As rule 7 pairs them: a result answers the nearest earlier call of its id that is not yet answered.
             waiting = open_calls.get((scope, event["tool_call_id"]), [])
