@@ -18,6 +18,7 @@ from turnlog.store.frames import (
     SummaryFrame,
     TransferFrame,
 )
+from turnlog.store.streams import OPEN
 
 from .fold import Modes, said
 from .pairing import CallKey, nearest
@@ -171,9 +172,7 @@ class Shaped:
         item, index = call
         call_id = item.calls[index].id
         waiting: list[CallKey] = []
-        for each in self.forwards(item.place):
-            if each.version >= version:
-                break
+        for each in self.forwards(item.place, version - 1):
             other_part = each.scope != part.scope and call_id in (each.tool_call_id, *(call.id for call in each.calls))
             if (each.role == "tool" and each.calls) or (other_part and self._torn):
                 raise Unsure
@@ -207,6 +206,8 @@ class Shaped:
                 gone.append(item.version)
         for each in gone:
             part.drop(each)
+        # What is gone now never comes back on this path.
+        part.calls = []
 
     def _summarize(self, part: Shape, version: int, frame: SummaryFrame) -> None:
         first, last = frame.first or version, frame.last or version
@@ -238,9 +239,12 @@ class Shaped:
         summary.summary_of = frame.summary_of
         part.put(summary)
 
-    def forwards(self, start: tuple[int, int] = (0, -(2**62))) -> Iterator[Item]:
-        """The items of the view in order from a place on, and those that are gone with open calls at theirs."""
-        sources = [self._forwards(part, start) for part in self.parts.values()]
+    def forwards(self, start: tuple[int, int] = (0, -OPEN), last: int = OPEN) -> Iterator[Item]:
+        """The items of the view in order from a place on, and those that are gone with open calls at theirs.
+
+        Of runs, only up to version `last`.
+        """
+        sources = [self._forwards(part, start, last) for part in self.parts.values()]
         gone = [sorted(part.gone, key=lambda item: item.place) for part in self.parts.values()]
         for item in merge(*sources, *gone, key=lambda item: item.place):
             if item.place >= start:
@@ -252,13 +256,14 @@ class Shaped:
         gone = [sorted(part.gone, key=lambda item: item.place, reverse=True) for part in self.parts.values()]
         return merge(*sources, *gone, key=lambda item: item.place, reverse=True)
 
-    def _forwards(self, part: Shape, start: tuple[int, int]) -> Iterator[Item]:
+    def _forwards(self, part: Shape, start: tuple[int, int], last: int) -> Iterator[Item]:
         yield from part.heads
         for piece in part.pieces:
             if isinstance(piece, Item):
                 yield piece
-            elif piece.last >= start[0]:
-                yield from self._rows.items(replace(piece, first=max(piece.first, start[0])), part.scope)
+            else:
+                for run in piece.within(start[0], last):
+                    yield from self._rows.items(run, part.scope)
 
     def _backwards(self, part: Shape) -> Iterator[Item]:
         for piece in reversed(part.pieces):
