@@ -311,7 +311,9 @@ def resolve(store: Store, conversation: Stream, at: int | datetime | None) -> in
         if at.tzinfo is None:
             raise InvalidEvent("at", at.isoformat(), "has no time zone")
         return store.version_at(conversation, at)
-    if isinstance(at, bool) or not 0 <= at <= latest:
+    if isinstance(at, bool) or not isinstance(at, int):
+        raise InvalidEvent("at", at, "is neither a version nor a time")
+    if not 0 <= at <= latest:
         raise NotFound("version", at, f"is not between 0 and {latest}, the last of {conversation.label}")
     return at
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from turnlog.store import Event, Store
+from turnlog.store import Event, InvalidEvent, Store
 from turnlog.store.chain import microseconds_of
 
 from .history import History, Reading
@@ -19,7 +19,8 @@ _PAGE = 1000
 # Scripts written without spaces (or, Hangul, with particles attached): each character is a word of its own, and a
 # word that is searched for is a phrase of them.
 _UNSPACED = re.compile(
-    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])"
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0003ffff])"
 )
 _SEPARATOR = "\u200b"
 _SAID = ("title", "system", "first_message", "content", "response", "text", "message", "reason", "replacement")
@@ -59,6 +60,8 @@ def search(
 
     :raises NotFound: there is no such conversation.
     """
+    if limit < 1:
+        raise InvalidEvent("limit", limit, "is not a number of events")
     words = _words(query)
     if not words:
         return []
@@ -83,7 +86,7 @@ def search(
     views = _Views(store)
     found = []
     for identity, version, snippet in rows:
-        each = views.found(store.event(identity, version), snippet)
+        each = views.found(store.event(identity, version), snippet, query)
         if (role is None or each.role == role) and (assistant is None or each.assistant == assistant):
             found.append(each)
             if len(found) == limit:
@@ -162,7 +165,13 @@ def _words(query: str) -> str:
 
 def _spaced(text: str) -> str:
     # A NUL would end the text for the tokenizer.
-    return _UNSPACED.sub(rf"\1{_SEPARATOR}", text.replace("\0", " "))
+    return _UNSPACED.sub(rf"{_SEPARATOR}\1{_SEPARATOR}", text.replace("\0", " "))
+
+
+def _mentions(content: Any, query: str) -> bool:
+    """Whether a field, of several that an event has, is one that the words were found in."""
+    said = " ".join(_texts(content)).casefold()
+    return any(word.casefold() in said for word in query.split())
 
 
 class _Views:
@@ -172,12 +181,14 @@ class _Views:
         self._store = store
         self._views: dict[tuple[str, str], tuple[History, dict[int, list[Item]]]] = {}
 
-    def found(self, event: Event, snippet: str) -> Found:
+    def found(self, event: Event, snippet: str, query: str) -> Found:
         """An event as it was found."""
         item, hiding, name = None, None, self._store.stream(event.conversation).label
         if event.scope is not None:
-            view, by_version = self._view(event.conversation, event.scope)
-            items = by_version.get(event.version, [])
+            view, by_source = self._view(event.conversation, event.scope)
+            items = by_source.get(event.version, [])
+            body = event.body
+            items = [each for each in items if _mentions(body.get(each.body_field), query)] or items
             shown = [each for each in items if view.hiding(each) is None]
             item = next(iter([*shown, *items]), None)
             hiding = None if item is None else view.hiding(item)
@@ -198,8 +209,8 @@ class _Views:
         key = (conversation, scope)
         if key not in self._views:
             view = Reading(self._store, conversation).history(scope)
-            by_version: dict[int, list[Item]] = {}
+            by_source: dict[int, list[Item]] = {}
             for item in view.everything:
-                by_version.setdefault(item.version, []).append(item)
-            self._views[key] = view, by_version
+                by_source.setdefault(item.source, []).append(item)
+            self._views[key] = view, by_source
         return self._views[key]

@@ -44,6 +44,9 @@ def append(
 ) -> Receipt:
     """See `Store.append`."""
     name = streams.checked_name(conversation)
+    if isinstance(events, NewEvent | Mapping | str):
+        raise InvalidEvent("events", type(events).__name__, "is one thing, not a list of events")
+    events = list(events)
     if not events:
         raise InvalidEvent("events", [], "is an empty batch")
     batch = [prepare(event, index if len(events) > 1 else None) for index, event in enumerate(events)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import threading
@@ -28,7 +29,11 @@ _NESTED = ("SAVEPOINT nested", "RELEASE nested", ("ROLLBACK TO nested", "RELEASE
 
 
 def _lenient(text: bytes) -> str:
-    return text.decode("utf-8", "backslashreplace")
+    """Text, damaged or not; the NUL at the end of damaged text stands in no text that was ever stored."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("utf-8", "replace") + "\0"
 
 
 class Database:
@@ -46,13 +51,15 @@ class Database:
         self.path = str(path)
         self.read_only = read_only
         self.left_every_file = True
+        self._closed = False
+        self._erasing = False
         self._timeout = timeout
         self._lock = threading.RLock()
         self._connection = self._connect()
         try:
             self.tables = sqlite_utils.Database(self._connection, execute_plugins=False)
             self._retried(lambda: self._open(durability))
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self.close()
             raise StoreUnusable(self.path, f"cannot be opened: {error}") from None
         except BaseException:
@@ -61,6 +68,7 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; closing twice is nothing."""
+        self._closed = True
         with self._lock:
             self._connection.close()
 
@@ -91,6 +99,8 @@ class Database:
         """
         if self.read_only:
             raise StoreReadOnly(self.path)
+        if self._closed:
+            raise StoreUnusable(self.path, "is closed")
         with self._lock:
             nested = self._connection.in_transaction
             begin, commit, rollback = _NESTED if nested else _OUTER
@@ -98,17 +108,23 @@ class Database:
             try:
                 yield
                 self._connection.execute(commit)
-                if not nested and not self.left_every_file:
+                if self._erasing and not nested:
+                    self._erasing = False
                     self.left_every_file = self._rewrite()
-            except BaseException:
+            except BaseException as error:
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if self._connection.in_transaction:
                     for statement in rollback:
                         self._connection.execute(statement)
+                if not nested:
+                    self._erasing, self.left_every_file = False, True
+                if isinstance(error, sqlite3.OperationalError):
+                    raise StoreUnusable(self.path, f"cannot be written: {error}") from error
                 raise
 
     def erased(self) -> None:
         """Say, inside a transaction, that it erases: the file is then written anew when it has ended."""
+        self._erasing = True
         self.left_every_file = False
 
     def _rewrite(self) -> bool:
@@ -118,9 +134,12 @@ class Database:
         when it moves rows between them.
         """
         deadline = time.monotonic() + _WAL_PATIENCE
+        written = False
         while True:
             try:
-                self._connection.execute("VACUUM")
+                if not written:
+                    self._connection.execute("VACUUM")
+                    written = True
                 busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             except sqlite3.OperationalError:
                 busy = True
@@ -163,7 +182,9 @@ class Database:
             raise StoreUnusable(self.path, "is a directory" if existing.is_dir() else "does not exist")
         try:
             if self.read_only:
-                uri = existing.resolve().as_uri() + "?mode=ro"
+                # In a folder that cannot be written SQLite cannot share the file, and need not: nobody can change it.
+                alone = not os.access(existing.resolve().parent, os.W_OK) and not Path(f"{self.path}-wal").exists()
+                uri = existing.resolve().as_uri() + ("?immutable=1" if alone else "?mode=ro")
                 connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
             else:
                 connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)

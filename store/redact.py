@@ -42,6 +42,9 @@ def redact(
     stream = streams.get(db, conversation)
     if not versions:
         raise InvalidEvent("versions", [], "is empty")
+    for version in versions:
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise InvalidEvent("versions", version, "is not a version")
     prepare(Redaction(target=1, reason=reason, replacement=replacement))
     if dry_run:
         return _planned(db, stream, versions, summaries)

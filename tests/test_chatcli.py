@@ -161,6 +161,7 @@ ODD: dict[str, Json] = {
     "a prompt with calls": session(agent_history=[SYSTEM | {"tool_calls": CALLS}]),
     "a prompt in shared memory": session(shared_memory=[SYSTEM, USER]),
     "an image beside the text": session(chat_history=[USER | {"images": [{"data": "…"}]}]),
+    "a refusal alone": session(chat_history=[{"role": "assistant", "refusal": "no"}]),
     "a failed result": session(coder_history=[RESULT | {"content": "", "is_error": True}]),
 }
 

@@ -88,7 +88,7 @@ HISTORIES = st.lists(MESSAGES, max_size=4) | st.builds(
 )
 LISTS = st.fixed_dictionaries({"version": st.just(2)} | dict.fromkeys(KEYS, HISTORIES))
 SESSIONS = objects(LISTS.filter(lambda lists: any(lists[key] for key in KEYS)))
-settled = settings(max_examples=150, deadline=None)
+settled = settings(max_examples=100, deadline=None)
 
 
 def take(store: Store, document: Any, infer: bool, conversation: str = "c") -> Imported:

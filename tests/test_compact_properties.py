@@ -41,6 +41,7 @@ TURNS: tuple[list[Json], ...] = (
     [to("b", tool_call_id="t1"), user("who are you?")],
     *([to("b", mode, tool_call_id="t1", message="One moment."), result("t1")] for mode in MODES[1:]),
     [reply("Wait.", "t1"), to("b", REMOVE, tool_call_id="t1"), user("b?"), result("t1")],
+    [reply("Wait.", "t2"), to("b", context={"type": "userAndAssistantMessages"}), user("b?"), result("t2")],
 )
 some = settings(max_examples=60, deadline=None)
 

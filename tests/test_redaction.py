@@ -205,6 +205,18 @@ class TestReaders:
             assert another.verify().faults == []
         assert files_with(path, SECRET) == []
 
+    def test_what_it_costs_meanwhile(self, path: Path, store: Store) -> None:
+        """While a reader holds the bytes, further writes do not each write the store anew."""
+        store.append("large", [said("filler " * 100)] * 1000)
+        with self.reader(path):
+            assert store.redact("message", [3], reason="asked for").left_every_file is False
+            log = path.with_name(path.name + "-wal")
+            before = log.stat().st_size
+            size = store.db.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0]
+            for _ in range(5):
+                store.append("small", [said("x")])
+            assert log.stat().st_size - before < size
+
     def test_a_reader_that_came_later(self, path: Path, store: Store) -> None:
         """A reader of the erased state, or one that does not read just then, holds nothing up."""
         with closing(sqlite3.connect(path)) as idle:

@@ -10,7 +10,7 @@ import click
 
 from turnlog import projections
 from turnlog.projections import ADVICE
-from turnlog.store import Redacted, Store, Target, read_checkpoint
+from turnlog.store import InvalidEvent, Redacted, Store, Target, read_checkpoint
 
 from . import common, output
 from .common import main
@@ -29,6 +29,8 @@ _key = click.option(
 @common.reading
 def verify(store: Store, file: str | None, key_file: str | None, as_json: bool) -> None:
     """Recompute every digest and name the first bad event of each conversation."""
+    if key_file is not None and file is None:
+        raise click.UsageError("--key-file is for a --checkpoint")
     against = None if file is None else read_checkpoint(Path(file).read_bytes())
     with common.progress("verify", as_json) as progress:
         found = store.verify(against, _key_of(key_file), progress)
@@ -56,7 +58,7 @@ def checkpoint(store: Store, target: str | None, key_file: str | None, as_json: 
     if target is None:
         output.print_json(taken)
         return
-    Path(target).write_bytes(output.to_json(taken) + b"\n")
+    common.write_file(store, target, [output.to_json(taken).decode()])
     if as_json:
         output.print_json({"file": target, "conversations": len(taken.conversations), "root": taken.root})
     else:
@@ -124,11 +126,10 @@ def replay(store: Store, conversation: str, as_json: bool) -> None:
     found = projections.replay(store, conversation)
     if as_json:
         output.print_json(found)
-        return
-    for each in found:
+    for each in [] if as_json else found:
         by = f" by version {', '.join(map(str, each.by))}" if each.by else ""
         click.echo(f"{each.version:>5} {each.scope} at {each.at}: {each.outcome}{by}")
-    if not found:
+    if not found and not as_json:
         click.echo("no requests")
     if any(each.outcome == "unexplained" for each in found):
         sys.exit(1)
@@ -253,4 +254,9 @@ def _told(target: Target) -> str:
 
 
 def _key_of(file: str | None) -> bytes | None:
-    return None if file is None else Path(file).read_bytes()
+    if file is None:
+        return None
+    key = Path(file).read_bytes()
+    if not key:
+        raise InvalidEvent("--key-file", file, "is empty")
+    return key

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +57,10 @@ class _At(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | datetime:
         if isinstance(value, str) and value.isdecimal():
             return int(value)
-        return TIME.convert(value, param, ctx)
+        try:
+            return TIME.convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither a version nor a time such as 2026-11-29T12:00:00", param, ctx)
 
 
 class _ModeOf(click.ParamType[Any]):
@@ -83,7 +88,10 @@ class _Point(click.ParamType[Any]):
             return (AT.convert(at, param, ctx) if at else None), mode
         if value == "latest":
             return None, None
-        return AT.convert(value, param, ctx), None
+        try:
+            return AT.convert(value, param, ctx), None
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither a version, a time, `latest`, a mode, nor MODE@VERSION", param, ctx)
 
 
 AT = _At()
@@ -135,6 +143,31 @@ def _with_store(command: Callable[..., Any], read_only: bool = False, must_exist
     return wrapped
 
 
+def write_file(store: Store, target: str, lines: Iterable[str]) -> int:
+    """Write lines to a file, all or nothing; how many they were.
+
+    :raises StoreUnusable: the file is the store's own.
+    """
+    path = Path(target)
+    for own in ("", "-wal", "-shm"):
+        if Path(store.path + own).exists() and path.exists() and path.samefile(store.path + own):
+            raise StoreUnusable(target, "is the store itself, and is not written over")
+    count = 0
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", newline="\n", dir=path.resolve().parent, prefix=path.name, delete=False
+    ) as file:
+        try:
+            for line in lines:
+                file.write(line + "\n")
+                count += 1
+            file.close()
+            os.replace(file.name, path.resolve())
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    return count
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
 scope = click.option("--scope", default="chat", show_default=True, help="chat, agent, coder, shared_memory …")
 at = click.option("--at", type=AT, help="A version or a time (UTC); the latest if not given.")
@@ -154,6 +187,8 @@ modes = click.option(
 def main(ctx: click.Context, db: str) -> None:
     """An event-sourced store for conversations with language models."""
     ctx.obj = db
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed with the process
     for stream in (sys.stdout, sys.stderr):
         # What a terminal's encoding does not have is told, not a crash.
         if isinstance(stream, io.TextIOWrapper):

@@ -171,11 +171,7 @@ def export(
         for line in lines:
             sys.stdout.write(line + "\n")
         return
-    count = 0
-    with open(target, "w", encoding="utf-8", newline="\n") as file:
-        for line in lines:
-            file.write(line + "\n")
-            count += 1
+    count = common.write_file(store, target, lines)
     if as_json:
         output.print_json({"conversation": label, "format": format_, "file": target, "lines": count})
     else:

@@ -35,7 +35,7 @@ class TransferTools:
             if event.get("role") != "tool" or scope == "shared_memory":
                 continue
             # As rule 7 pairs them: a result answers the nearest earlier call of its id that is not yet answered.
-            waiting = open_calls.get((scope, event["tool_call_id"]), [])
+            waiting = open_calls.get((scope, event.get("tool_call_id", "")), [])
             call = waiting.pop() if waiting else None
             to = None if call is None else self.destination(call["name"], call["arguments"])
             if to is not None:
