@@ -53,6 +53,7 @@ class Database:
         self.left_every_file = True
         self._closed = False
         self._erasing = False
+        self._rewritten = True
         self._timeout = timeout
         self._lock = threading.RLock()
         self._connection = self._connect()
@@ -108,16 +109,15 @@ class Database:
             try:
                 yield
                 self._connection.execute(commit)
-                if self._erasing and not nested:
-                    self._erasing = False
+                if not self.left_every_file and not nested:
                     self.left_every_file = self._rewrite()
             except BaseException as error:
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if self._connection.in_transaction:
                     for statement in rollback:
                         self._connection.execute(statement)
-                if not nested:
-                    self._erasing, self.left_every_file = False, True
+                if self._erasing and not nested:
+                    self._erasing, self._rewritten, self.left_every_file = False, True, True
                 if isinstance(error, sqlite3.OperationalError):
                     raise StoreUnusable(self.path, f"cannot be written: {error}") from error
                 raise
@@ -125,6 +125,7 @@ class Database:
     def erased(self) -> None:
         """Say, inside a transaction, that it erases: the file is then written anew when it has ended."""
         self._erasing = True
+        self._rewritten = False
         self.left_every_file = False
 
     def _rewrite(self) -> bool:
@@ -133,13 +134,14 @@ class Database:
         secure_delete wipes a row where it stands, but not the copies that SQLite leaves in the free space of pages
         when it moves rows between them.
         """
-        deadline = time.monotonic() + _WAL_PATIENCE
-        written = False
+        # A later write only looks whether the reader has gone.
+        deadline = time.monotonic() + (_WAL_PATIENCE if self._erasing else 0)
+        self._erasing = False
         while True:
             try:
-                if not written:
+                if not self._rewritten:
                     self._connection.execute("VACUUM")
-                    written = True
+                    self._rewritten = True
                 busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             except sqlite3.OperationalError:
                 busy = True
