@@ -25,3 +25,7 @@ test *arguments:
 # The README's program prints what the README says.
 readme:
     {{ python }} tests/readme.py
+
+# Ratios to raw sqlite3 and, with --peers, the peers beside them; --quick takes a minute.
+bench *arguments:
+    {{ python }} -m benchmarks {{ arguments }}
