@@ -12,10 +12,14 @@ CallKey = tuple[Item, int]
 
 @dataclass
 class Pairing:
-    """`answers`: the result of each call answered, a call being an item and its place in it; `hidden`: the results
-    that are not shown and why; `unanswered`: the visible calls without a result, in order."""
+    """Which result answers which call, a call being an item and its place in it.
+
+    `answers` are of visible calls, `late` of calls that a transfer had removed; `hidden` has the results that are not
+    shown and why, `unanswered` the visible calls without a result, in order.
+    """
 
     answers: dict[CallKey, Item] = field(default_factory=dict)
+    late: dict[CallKey, Item] = field(default_factory=dict)
     hidden: dict[Item, Hiding] = field(default_factory=dict)
     unanswered: list[CallKey] = field(default_factory=list)
 
@@ -43,6 +47,7 @@ def pair_items(visible: Sequence[Item], gone: Sequence[Item]) -> Pairing:
             removal = key[0].removed.get(key[1])
             if removal is not None:
                 pairing.hidden[item] = removal
+                pairing.late[key] = item
                 continue
             pairing.answers[key] = item
         for index, call in enumerate(item.calls):

@@ -196,7 +196,7 @@ def test_terminals_of_every_width(db: Path, columns: int) -> None:
     assert "\x1b[" in on_terminal(db, *SHOWING, columns=columns)
 
 
-@pytest.mark.parametrize(("command", "count"), [("log c", 9), ("diff c 0 4", 6)])
+@pytest.mark.parametrize(("command", "count"), [("log c", 9), ("diff c 0 4", 8)])
 def test_a_line_is_cut_at_the_terminal_s_width(db: Path, command: str, count: int) -> None:
     """An event, or a difference, is one line on a terminal: it is cut at the terminal's width."""
     fill(db, told("some words " * 30))

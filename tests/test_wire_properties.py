@@ -95,7 +95,9 @@ def conversations(draw: st.DrawFn) -> Events:
 def viewed(events: Events, **query: Any) -> History:
     with Store(":memory:") as store:
         store.append("c", events or [{"type": "clear"}])
-        return history(store, "c", **query)
+        found = history(store, "c", **query)
+        found.to_dict()  # All of it is worked out when first asked for, while the store is open.
+        return found
 
 
 @st.composite

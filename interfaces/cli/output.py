@@ -169,7 +169,7 @@ def prefixes(found: dict[str, StablePrefix]) -> None:
     """What the second of two views keeps of the first one's requests."""
     out = console()
     for name, prefix in found.items():
-        out.print(Text(f"{name}: {_cached(prefix)}", "dim"))
+        _print_line(out, Text(f"{name}: {_cached(prefix)}", "dim"))
 
 
 def _cached(prefix: StablePrefix) -> str:

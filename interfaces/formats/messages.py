@@ -136,7 +136,7 @@ def _written(
     role: str, content: Any, calls: list[dict[str, Any]], tool_call_id: str | None, name: str | None, extra: Message
 ) -> Message:
     message: Message = {"role": role}
-    if content or not (calls or tool_call_id):
+    if content or not (calls or tool_call_id or extra.get("refusal") or extra.get("audio")):
         message["content"] = content
     # The deprecated functions have no ids: theirs were made when they were read.
     if calls and not extra.get("function_call"):
@@ -163,9 +163,9 @@ def with_extra(event: dict[str, Any], message: Message, back: Message) -> dict[s
 
 
 def _words(message: Message) -> Message:
-    """What of a message the deprecated words say: they are kept in `extra` and written back from there."""
+    """What of a message no field holds and the rest depends on: it is kept in `extra` and written back from there."""
     words = {"role": message["role"]} if message["role"] in _ROLES else {}
-    return words | ({"function_call": message["function_call"]} if message.get("function_call") else {})
+    return words | {key: message[key] for key in ("function_call", "refusal", "audio") if message.get(key)}
 
 
 def _call(call: Message) -> dict[str, Any]:

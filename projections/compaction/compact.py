@@ -47,7 +47,8 @@ def compact(
     """
     if isinstance(keep_exchanges, bool) or keep_exchanges < 0:
         raise InvalidEvent("keep_exchanges", keep_exchanges, "is not a number of exchanges")
-    view = history(store, conversation, scope)
+    identity = store.stream(conversation).uuid
+    view = history(store, identity, scope)
     items = older(view, keep_exchanges)
     messages = [view.message(item) for item in items]
     new = [message for message in messages if message.origin != "summary"]
@@ -56,10 +57,12 @@ def compact(
     previous = "\n".join(str(message.content) for message in messages if message.origin == "summary")
     compressed = _compressed(compressor, previous, new)
     first = min((item.covers or (item.version,))[0] for item in items)
-    last = max((item.covers or (item.version,))[-1] for item in items)
+    covered = set(items)
+    late = [result.version for (item, _), result in view.pairing.late.items() if item in covered]
+    last = max([*((item.covers or (item.version,))[-1] for item in items), *late])
     summary_of = sum(1 if item.summary_of is None else item.summary_of for item in items)
     receipt = store.append(
-        view.conversation,
+        identity,
         [
             Summary(
                 scope=scope,
@@ -89,6 +92,10 @@ def older(view: History, keep_exchanges: int) -> list[Item]:
     never = len(own)
     pairs = [(places.get(item, never), places.get(result, never)) for (item, _), result in pairing.answers.items()]
     pairs += [(places.get(item, never), never) for item, _ in pairing.unanswered]
+    # The late result of a call that a transfer removed is hidden, and stands between two items.
+    for (item, _), result in pairing.late.items():
+        if item in places:
+            pairs.append((places[item], sum(each.place < result.place for each in own) - 1))
     while severed := [min(pair) for pair in pairs if min(pair) < cut <= max(pair)]:
         cut = max((start for start in starts if start <= min(severed)), default=0)
     return own[:cut]
