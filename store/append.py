@@ -234,7 +234,7 @@ def _check_expected(
         case _:
             raise InvalidEvent("expected", expected, "is neither a version nor one of the expectations")
     if not held:
-        raise VersionConflict(name if stream is None else stream.label, expected, version)
+        raise VersionConflict(name, expected, version)
 
 
 def _first_change(db: Database, stream: Stream, expected: Unchanged) -> int | None:

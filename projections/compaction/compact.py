@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.store import InvalidEvent, Receipt, Store, Summary, Unchanged
+from turnlog.store import InvalidEvent, Receipt, Store, Summary, Unchanged, VersionConflict
 
 from ..history import History, history
 from ..render import VisibleMessage
@@ -61,22 +61,21 @@ def compact(
     late = [result.version for (item, _), result in view.pairing.late.items() if item in covered]
     last = max([*((item.covers or (item.version,))[-1] for item in items), *late])
     summary_of = sum(1 if item.summary_of is None else item.summary_of for item in items)
-    receipt = store.append(
-        identity,
-        [
-            Summary(
-                scope=scope,
-                text=compressed.text,
-                summary_of=summary_of,
-                first=first,
-                last=last,
-                method=compressor.method,
-                max_tokens=compressor.max_tokens,
-                usage=compressed.usage,
-            )
-        ],
-        expected=Unchanged(since=view.version, types=_RESHAPING, scope=scope),
+    summary = Summary(
+        scope=scope,
+        text=compressed.text,
+        summary_of=summary_of,
+        first=first,
+        last=last,
+        method=compressor.method,
+        max_tokens=compressor.max_tokens,
+        usage=compressed.usage,
     )
+    expected = Unchanged(since=view.version, types=_RESHAPING, scope=scope)
+    try:
+        receipt = store.append(identity, [summary], expected=expected)
+    except VersionConflict as conflict:
+        raise VersionConflict(view.conversation, expected, conflict.found) from None
     return Compacted(receipt, first, last, summary_of, compressed.text)
 
 
@@ -95,7 +94,8 @@ def older(view: History, keep_exchanges: int) -> list[Item]:
     # The late result of a call that a transfer removed is hidden, and stands between two items.
     for (item, _), result in pairing.late.items():
         if item in places:
-            pairs.append((places[item], sum(each.place < result.place for each in own) - 1))
+            mine = result.scope == view.scope
+            pairs.append((places[item], sum(each.place < result.place for each in own) - 1 if mine else never))
     while severed := [min(pair) for pair in pairs if min(pair) < cut <= max(pair)]:
         cut = max((start for start in starts if start <= min(severed)), default=0)
     return own[:cut]
