@@ -22,7 +22,7 @@ from .ranges import Rows
 from .redactions import Redactions
 from .render import Contents, VisibleMessage
 from .shaping import Shaped, Unsure
-from .state import SHARED, Assistants
+from .state import SHARED, Assistants, Known
 from .tail import all_items, last_items
 from .view import Hiding, Item
 
@@ -75,14 +75,22 @@ class History:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The active assistant's tools as they were given; only their names once redacted."""
-        known = self._assistants.known.get(self.assistant or "")
-        return [] if known is None or known.tools is None else self._contents.tools(known.tools[0])
+        given = self._known.tools
+        return [] if given is None else self._contents.tools(given[0])
+
+    @property
+    def tools_since(self) -> int | None:
+        """The version of the event that made the active assistant active or gave it its tools, whichever came later;
+        None if no assistant is active."""
+        if self.assistant is None:
+            return None
+        given = self._known.tools
+        return max(self._assistants.active_since, 0 if given is None else given[0])
 
     @property
     def model(self) -> str | None:
         """The active assistant's model, if one was named."""
-        known = self._assistants.known.get(self.assistant or "")
-        return None if known is None or known.model is None else self._contents.model(known.model)
+        return None if self._known.model is None else self._contents.model(self._known.model)
 
     @property
     def tools_given(self) -> list[dict[str, Any]] | None:
@@ -143,8 +151,7 @@ class History:
     @property
     def sources(self) -> list[Event]:
         """The events whose content the visible messages show, in order, and the one that gave the tools."""
-        known = self._assistants.known.get(self.assistant or "")
-        tools = [] if known is None or known.tools is None else [known.tools[0]]
+        tools = [] if self._known.tools is None else [self._known.tools[0]]
         return [self._contents.events[version] for version in (*(item.source for item in self.items), *tools)]
 
     @property
@@ -174,6 +181,10 @@ class History:
             "hidden": _json(self.hidden),
             "problems": _json(self.problems),
         }
+
+    @property
+    def _known(self) -> Known:
+        return self._assistants.known.get(self.assistant or "", Known())
 
     def request(self, **fields: Any) -> Request:
         """The event that records a call of a model with this history: `model`, `parameters`, `cache_points` …"""

@@ -50,7 +50,7 @@ class Database:
             raise StoreUnusable(str(path), f"needs SQLite 3.38 or newer, this is {sqlite3.sqlite_version}")
         self.path = str(path)
         self.read_only = read_only
-        self.left_every_file = True
+        self._left = True
         self._closed = False
         self._erasing = False
         self._rewritten = True
@@ -110,14 +110,14 @@ class Database:
                 yield
                 self._connection.execute(commit)
                 if not self.left_every_file and not nested:
-                    self.left_every_file = self._rewrite()
+                    self._left = self._rewrite()
             except BaseException as error:
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if self._connection.in_transaction:
                     for statement in rollback:
                         self._connection.execute(statement)
-                if self._erasing and not nested:
-                    self._erasing, self._rewritten, self.left_every_file = False, True, True
+                if not nested:
+                    self._erasing = False
                 if isinstance(error, sqlite3.OperationalError):
                     raise StoreUnusable(self.path, f"cannot be written: {error}") from error
                 raise
@@ -125,8 +125,11 @@ class Database:
     def erased(self) -> None:
         """Say, inside a transaction, that it erases: the file is then written anew when it has ended."""
         self._erasing = True
-        self._rewritten = False
-        self.left_every_file = False
+
+    @property
+    def left_every_file(self) -> bool:
+        """Whether nothing that was erased is still in a file."""
+        return self._left and not self._erasing
 
     def _rewrite(self) -> bool:
         """Write the file anew and empty the WAL; False if somebody who holds an old state of the store holds it up.
@@ -136,7 +139,8 @@ class Database:
         """
         # A later write only looks whether the reader has gone.
         deadline = time.monotonic() + (_WAL_PATIENCE if self._erasing else 0)
-        self._erasing = False
+        self._rewritten = self._rewritten and not self._erasing
+        self._erasing = self._left = False
         while True:
             try:
                 if not self._rewritten:

@@ -10,7 +10,6 @@ import msgspec
 
 from turnlog.projections import History
 from turnlog.projections.cache_points import CachePoint, Places, to_json, within_budget
-from turnlog.projections.tools_since import tools_since
 from turnlog.store.errors import shown
 
 from .parts import REASONING, told, tool_of
@@ -154,4 +153,4 @@ def _tools(history: History, wire: Wire, legal: Legal, changes: list[Adjustment]
 
 
 def _tool_change(history: History, what: str) -> Adjustment:
-    return Adjustment(tools_since(history) or history.version, what)
+    return Adjustment(history.tools_since or history.version, what)

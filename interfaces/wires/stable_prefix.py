@@ -12,7 +12,6 @@ import msgspec
 
 from turnlog.projections import History
 from turnlog.projections.cache_points import CachePoint, Places, to_json
-from turnlog.projections.tools_since import tools_since
 
 from .adapt import drafted
 from .breaker import breaker
@@ -111,7 +110,7 @@ def _pieces(draft: Draft, wire: Wire) -> Iterator[_Piece]:
 def _breaker(old: Sequence[_Piece], new: Sequence[_Piece], agree: int, before: History, after: History) -> int | None:
     """The version of the event by which an earlier request's piece number `agree` is not there in a later one."""
     if old[agree].section == "tools":
-        return tools_since(after)
+        return after.tools_since
     there = new[agree].blocks if agree < len(new) else ()
     at = sum(len(piece.blocks) for piece in old[:agree]) + sum(takewhile(bool, map(eq, old[agree].blocks, there)))
     return breaker(_blocks(old), _blocks(new), at, before, after)
