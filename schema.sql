@@ -25,22 +25,17 @@ CREATE TABLE IF NOT EXISTS events (
     salt BLOB,
     body_digest BLOB,
     digest BLOB NOT NULL,
-    UNIQUE (conversation, version),
     CHECK ((body IS NULL) = (salt IS NULL) AND (body IS NULL) = (body_digest IS NOT NULL))
 ) STRICT;
 
+-- A conversation in order. The scope tells which rows are worth reading; that a version comes once is the trigger's to hold.
+CREATE INDEX IF NOT EXISTS events_by_version ON events (conversation, version, scope);
+
 CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events (conversation, id) WHERE id IS NOT NULL;
 
--- Only the few events that are not plain messages: what finds redactions and described scopes.
-CREATE INDEX IF NOT EXISTS events_by_type ON events (conversation, type, version) WHERE type <> 'message';
-
--- A scope's messages, read from either end.
-CREATE INDEX IF NOT EXISTS events_by_scope ON events (conversation, scope, version);
-
--- The events that change the shape of a view, notes included; all others are ranges of plain messages to it.
-CREATE INDEX IF NOT EXISTS events_that_shape ON events (conversation, version)
-WHERE type IN ('assistant', 'transfer', 'summary', 'clear', 'rewind')
-   OR (type = 'message' AND substr(frame, 1, 16) = '{"role":"system"');
+-- Only the few events that are not plain messages: what changes the shape of a view, notes among it, and redactions.
+CREATE INDEX IF NOT EXISTS events_by_type ON events (conversation, type, version)
+WHERE type <> 'message' OR substr(frame, 1, 16) = '{"role":"system"';
 
 -- What the trigger on updates asks for, once per redacted event.
 CREATE INDEX IF NOT EXISTS events_by_target ON events (conversation, json_extract(frame, '$.target'))

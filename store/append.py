@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from . import streams
 from .chain import digest_of_body, digest_of_event, header
@@ -16,7 +17,7 @@ from .erasure import erase
 from .errors import DuplicateEvent, InvalidEvent, VersionConflict
 from .events import SCOPES, NewEvent
 from .expected import Expected, ExpectedVersion, Unchanged
-from .frames import DescribeFrame, ForkFrame, RedactionFrame, ResponseFrame, read_frame
+from .frames import DescribeFrame, ForkFrame, MessageFrame, RedactionFrame, ResponseFrame, read_frame
 from .streams import OPEN, Head, Stream
 
 INSERT = (
@@ -25,8 +26,7 @@ INSERT = (
 )
 
 
-@dataclass(frozen=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True, gc=False):
     """What an append did: the versions `first` to `last`, and the last one's position and digest (hex)."""
 
     conversation: str
@@ -44,16 +44,16 @@ def append(
 ) -> Receipt:
     """See `Store.append`."""
     name = streams.checked_name(conversation)
-    if isinstance(events, NewEvent | Mapping | str):
-        raise InvalidEvent("events", type(events).__name__, "is one thing, not a list of events")
-    events = list(events)
+    if not isinstance(events, list):
+        events = _listed(events)
     if not events:
         raise InvalidEvent("events", [], "is an empty batch")
-    batch = [prepare(event, index if len(events) > 1 else None) for index, event in enumerate(events)]
-    _check_ids(batch)
+    alone = len(events) == 1
+    batch = [prepare(event, None if alone else index) for index, event in enumerate(events)]
+    ids = _checked_ids(batch)
     with db.transaction():
         stream, head = streams.find_head(db, name) or (None, None)
-        if stream is not None:
+        if ids and stream is not None:
             earlier = _earlier_receipt(db, stream, batch)
             if earlier is not None:
                 return earlier
@@ -62,44 +62,40 @@ def append(
             stream = streams.create(db, name)
             head = streams.head(db, stream)
         check_batch(db, stream, head, batch)
-        return insert(db, stream, head, batch)
+        receipt, head = insert(db, stream, head, batch)
+        db.remember((stream.uuid, stream.name), (stream, head))
+        return receipt
 
 
-def insert(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) -> Receipt:
+def insert(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) -> tuple[Receipt, Head]:
     """Write a checked batch after `head`, inside the caller's transaction, and erase what its redactions name."""
+    key, identity, version = stream.key, stream.uuid, head.version
     now = max(time.time_ns() // 1000, head.recorded_at)
     digest = head.digest
     salts = os.urandom(16 * len(batch))
     rows = []
     for number, event in enumerate(batch):
-        version = head.version + 1 + number
+        version += 1
         salt = salts[16 * number : 16 * number + 16]
-        digest = digest_of_event(
-            digest,
-            header(stream.uuid, version, event.type, event.v, event.scope, event.id, now, event.occurred_at),
+        type_, v, scope, id_, at, frame, body = (
+            event.type,
+            event.v,
+            event.scope,
+            event.id,
+            event.occurred_at,
             event.frame_text,
-            digest_of_body(salt, event.body_text),
+            event.body_text,
         )
-        rows.append(
-            (
-                stream.key,
-                version,
-                event.type,
-                event.v,
-                event.scope,
-                event.id,
-                now,
-                event.occurred_at,
-                event.frame_text,
-                event.body_text,
-                salt,
-                None,
-                digest,
-            )
+        digest = digest_of_event(
+            digest, header(identity, version, type_, v, scope, id_, now, at), frame, digest_of_body(salt, body)
         )
+        rows.append((key, version, type_, v, scope, id_, now, at, frame, body, salt, None, digest))
     position = db.insert(INSERT, rows)
-    erase(db, stream, [event.frame.target for event in batch if isinstance(event.frame, RedactionFrame)])
-    return Receipt(stream.uuid, head.version + 1, head.version + len(batch), position, digest.hex())
+    redacted = [event.frame.target for event in batch if isinstance(event.frame, RedactionFrame)]
+    if redacted:
+        erase(db, stream, redacted)
+    receipt = Receipt(identity, head.version + 1, version, position, digest.hex())
+    return receipt, Head(version, digest, now)
 
 
 def check_batch(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) -> None:
@@ -110,10 +106,11 @@ def check_batch(db: Database, stream: Stream, head: Head, batch: Sequence[Prepar
     own = stream.lineage[-1].first
     described: set[str] | None = None
     for index, event in enumerate(batch):
-        version = head.version + 1 + index
         where = index if len(batch) > 1 else None
-        check_place(event, version, where)
+        check_place(event, head.version + 1 + index, where)
         match event.frame:
+            case MessageFrame():
+                pass
             case ResponseFrame(request=request):
                 _check_request(db, stream, head, batch, request, where)
             case ForkFrame():
@@ -164,13 +161,20 @@ def _check_request(
         raise InvalidEvent("request", request, f"is a {found}, not a request", index)
 
 
-def _check_ids(batch: Sequence[Prepared]) -> None:
+def _listed(events: object) -> list[Any]:
+    if isinstance(events, NewEvent | Mapping | str) or not isinstance(events, Iterable):
+        raise InvalidEvent("events", type(events).__name__, "is one thing, not a list of events")
+    return list(events)
+
+
+def _checked_ids(batch: Sequence[Prepared]) -> set[str]:
     seen: set[str] = set()
     for index, event in enumerate(batch):
-        if event.id in seen:
-            raise InvalidEvent("id", event.id, "is used twice in the batch", index)
         if event.id is not None:
+            if event.id in seen:
+                raise InvalidEvent("id", event.id, "is used twice in the batch", index)
             seen.add(event.id)
+    return seen
 
 
 def _earlier_receipt(db: Database, stream: Stream, batch: Sequence[Prepared]) -> Receipt | None:
@@ -218,10 +222,12 @@ def _is_same(event: Prepared, row: tuple[Any, ...]) -> bool:
 def _check_expected(
     db: Database, name: str, stream: Stream | None, head: Head | None, expected: ExpectedVersion
 ) -> None:
+    if expected is Expected.ANY:
+        return
     version = 0 if head is None else head.version
     match expected:
-        case Expected.ANY:
-            held = True
+        case int() if not isinstance(expected, bool) and expected >= 0:
+            held = version == expected
         case Expected.NONE_YET:
             held = stream is None
         case Expected.MUST_EXIST:
@@ -229,8 +235,6 @@ def _check_expected(
         case Unchanged() if expected.is_sound():
             broken = None if stream is None else _first_change(db, stream, expected)
             held, version = broken is None, version if broken is None else broken
-        case int() if not isinstance(expected, bool) and expected >= 0:
-            held = version == expected
         case _:
             raise InvalidEvent("expected", expected, "is neither a version nor one of the expectations")
     if not held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -11,7 +12,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Header(msgspec.Struct, kw_only=True):
+class Header(msgspec.Struct, kw_only=True, gc=False):
     """An event's header in the order in which it is hashed and exported; what an event has not is left out."""
 
     conversation: str
@@ -78,7 +79,13 @@ def time_of(microseconds: int) -> datetime:
 
 def time_text(microseconds: int) -> str:
     """`2026-11-29T20:42:56.000001Z`, always with six digits."""
-    return time_of(microseconds).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    second, rest = divmod(microseconds, 1_000_000)
+    return f"{_second_text(second)}.{rest:06}Z"
+
+
+@lru_cache(maxsize=64)
+def _second_text(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).isoformat()[:19]
 
 
 def microseconds_of(time: datetime) -> int:

@@ -12,7 +12,7 @@ import msgspec
 
 from .chain import Header, header, microseconds_of, time_of
 from .errors import InvalidEvent
-from .events import CUSTOM_TYPE, HEADER, TYPES, Custom, Message, NewEvent, Response
+from .events import CUSTOM_TYPE, HEADER, SCOPE, SCOPES, TYPES, Custom, Message, NewEvent, Response
 from .frames import Frame, misplaced, read_frame
 
 MAX_DEPTH = 64
@@ -34,14 +34,14 @@ GIVEN_BY_STORE = frozenset(
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+_NO_SCOPE = "is not a scope: lower case letters, digits and underscores, at most 64"
 _WHERE = re.compile(r"(?P<why>.*?)(?: - at `\$(?P<path>.*)`)?\Z", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<field>.*)`\Z")
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """An event that has passed every check that needs no store; its texts are what is stored and hashed."""
 
-    event: NewEvent
     type: str
     v: int
     scope: str | None
@@ -52,7 +52,7 @@ class Prepared(msgspec.Struct, frozen=True):
     body_text: str
 
 
-class Event(msgspec.Struct, frozen=True, eq=False):
+class Event(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A recorded event. Times are microseconds since 1970 UTC; `body_text` and `salt` are None once redacted.
 
     `conversation` is the uuid of the conversation that the event was appended to: in a fork's history, its parent's.
@@ -140,48 +140,60 @@ def prepare(event: NewEvent | Mapping[str, Any], index: int | None = None) -> Pr
 
 
 def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
-    if isinstance(event, NewEvent):
+    fields = _fields(event)
+    if not _is_plain(fields, 1):
+        _check_json(fields, "", 1)
+        fields = _plain(fields)
+    type_ = fields.get("type")
+    cls = _class_of(type_)
+    if not GIVEN_BY_STORE.isdisjoint(fields):
+        name = min(GIVEN_BY_STORE & fields.keys())
+        raise InvalidEvent(name, fields[name], "is given by the store, not by the writer")
+    v = fields.get("v", 1)
+    if type(v) is not int or not 1 <= v < 2**63 or (v != 1 and cls is not Custom):
+        raise InvalidEvent("v", v, f"is not a version of {type_} that this build writes (1)")
+    new = _convert(fields, cls)
+    scope = cls.default_scope if new.scope is None else new.scope
+    if scope is not None and scope not in SCOPES and not SCOPE.match(scope):
+        raise InvalidEvent("scope", scope, _NO_SCOPE)
+    if cls is Message or cls is Response:
+        _check_parts(new)
+    frame = new.frame()
+    body = fields.copy()
+    for name in HEADER:
+        body.pop(name, None)
+    body_text = _encode(body).decode()
+    if len(body_text) * 4 > MAX_BYTES and len(body_text.encode()) > MAX_BYTES:
+        raise InvalidEvent("event", type_, f"has {len(body_text.encode())} bytes, more than {MAX_BYTES}")
+    return Prepared(
+        str(type_),
+        v,
+        scope,
+        new.id,
+        None if new.occurred_at is None else checked_time("occurred_at", new.occurred_at),
+        frame,
+        _encode(frame).decode(),
+        body_text,
+    )
+
+
+def _fields(event: NewEvent | Mapping[str, Any]) -> dict[str, Any]:
+    if type(event) is dict:
+        fields = event
+    elif isinstance(event, NewEvent):
         try:
-            fields: dict[str, Any] = msgspec.to_builtins(event)
+            fields = msgspec.to_builtins(event)
         except TypeError as error:
             raise InvalidEvent("event", type(event).__name__, f"is not JSON: {error}") from None
         except RecursionError:
             raise InvalidEvent("event", type(event).__name__, f"is nested deeper than {MAX_DEPTH}") from None
     elif isinstance(event, Mapping):
         fields = dict(event)
-        if isinstance(fields.get("occurred_at"), datetime):
-            fields["occurred_at"] = msgspec.to_builtins(fields["occurred_at"])
     else:
         raise InvalidEvent("event", event, "is neither an object nor an event")
-    if not _is_plain(fields, 1):
-        _check_json(fields, "", 1)
-        fields = _plain(fields)
-    type_ = fields.get("type")
-    cls = _class_of(type_)
-    for name in GIVEN_BY_STORE & fields.keys():
-        raise InvalidEvent(name, fields[name], "is given by the store, not by the writer")
-    v = fields.get("v", 1)
-    if not isinstance(v, int) or isinstance(v, bool) or not 1 <= v < 2**63 or (v != 1 and cls is not Custom):
-        raise InvalidEvent("v", v, f"is not a version of {type_} that this build writes (1)")
-    new = _convert(fields, cls)
-    if isinstance(new, Message | Response):
-        _check_parts(new)
-    frame = new.frame()
-    scope = cls.default_scope if new.scope is None else new.scope
-    body_text = _encode({key: value for key, value in fields.items() if key not in HEADER}).decode()
-    if len(body_text) * 4 > MAX_BYTES and len(body_text.encode()) > MAX_BYTES:
-        raise InvalidEvent("event", type_, f"has {len(body_text.encode())} bytes, more than {MAX_BYTES}")
-    return Prepared(
-        event=new,
-        type=str(type_),
-        v=v,
-        scope=scope,
-        id=new.id,
-        occurred_at=None if new.occurred_at is None else checked_time("occurred_at", new.occurred_at),
-        frame=frame,
-        frame_text=_encode(frame).decode(),
-        body_text=body_text,
-    )
+    if isinstance(fields.get("occurred_at"), datetime):
+        fields = fields | {"occurred_at": msgspec.to_builtins(fields["occurred_at"])}
+    return fields
 
 
 def check_place(event: Prepared, version: int, index: int | None = None) -> None:
@@ -234,7 +246,7 @@ def _explain(message: str, fields: dict[str, Any]) -> tuple[str, object, str]:
     if missing is not None:
         path, value, why = f"{path}.{missing['field']}", None, "is missing"
     elif "matching regex" in why and path.startswith(".scope"):
-        why = "is not a scope: lower case letters, digits and underscores, at most 64"
+        why = _NO_SCOPE
     elif "matching regex" in why:
         why = "has a control character"
     elif "Invalid enum value" in why:
@@ -274,12 +286,19 @@ def _is_plain(value: Any, depth: int) -> bool:
     if kind is str:
         return value.isascii() or _is_unicode(value)
     if kind is dict:
-        return depth <= MAX_DEPTH and all(
-            type(key) is str and (key.isascii() or _is_unicode(key)) and _is_plain(inner, depth + 1)
-            for key, inner in value.items()
-        )
+        if depth > MAX_DEPTH:
+            return False
+        for key, inner in value.items():
+            if type(key) is not str or not (key.isascii() or _is_unicode(key)) or not _is_plain(inner, depth + 1):
+                return False
+        return True
     if kind is list:
-        return depth <= MAX_DEPTH and all(_is_plain(inner, depth + 1) for inner in value)
+        if depth > MAX_DEPTH:
+            return False
+        for inner in value:
+            if not _is_plain(inner, depth + 1):
+                return False
+        return True
     if kind is float:
         return math.isfinite(value)
     if kind is int:

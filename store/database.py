@@ -7,8 +7,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -23,9 +22,8 @@ T = TypeVar("T")
 _OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
+_MEMORY = 1000
 _WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
-_OUTER = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
-_NESTED = ("SAVEPOINT nested", "RELEASE nested", ("ROLLBACK TO nested", "RELEASE nested"))
 
 
 def _lenient(text: bytes) -> str:
@@ -34,6 +32,25 @@ def _lenient(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError:
         return text.decode("utf-8", "replace") + "\0"
+
+
+class Transaction:
+    """What `Database.transaction` gives: `with` begins it, and ends it or, after an error, undoes it."""
+
+    __slots__ = ("_database", "_nested")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._nested = False
+
+    def __enter__(self) -> None:
+        self._nested = self._database.begin()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            self._database.commit(self._nested)
+        else:
+            self._database.roll_back(self._nested, error)
 
 
 class Database:
@@ -56,6 +73,8 @@ class Database:
         self._rewritten = True
         self._timeout = timeout
         self._lock = threading.RLock()
+        self._memory: dict[str | None, Any] = {}
+        self._memory_as_of = (0, 0)
         self._connection = self._connect()
         try:
             self.tables = sqlite_utils.Database(self._connection, execute_plugins=False)
@@ -91,36 +110,73 @@ class Database:
         # executemany does not say which rows it made.
         return self._connection.execute(sql, rows[-1]).lastrowid or 0
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Transaction:
         """A write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
 
         :raises StoreBusy: the lock was not had in time.
         :raises StoreReadOnly: the store was opened read-only.
         """
+        return Transaction(self)
+
+    def begin(self) -> bool:
+        """Begin a transaction, or a part of the one there is; whether it is such a part."""
         if self.read_only:
             raise StoreReadOnly(self.path)
         if self._closed:
             raise StoreUnusable(self.path, "is closed")
-        with self._lock:
+        self._lock.acquire()
+        try:
             nested = self._connection.in_transaction
-            begin, commit, rollback = _NESTED if nested else _OUTER
-            self._retried(lambda: self._connection.execute(begin))
-            try:
-                yield
-                self._connection.execute(commit)
-                if not self.left_every_file and not nested:
-                    self._left = self._rewrite()
-            except BaseException as error:
-                # SQLite has already rolled back after some errors, such as a full disk.
-                if self._connection.in_transaction:
-                    for statement in rollback:
-                        self._connection.execute(statement)
-                if not nested:
-                    self._erasing = False
-                if isinstance(error, sqlite3.OperationalError):
-                    raise StoreUnusable(self.path, f"cannot be written: {error}") from error
-                raise
+            statement = "SAVEPOINT nested" if nested else "BEGIN IMMEDIATE"
+            self._retried(lambda: self._connection.execute(statement))
+        except BaseException:
+            self._lock.release()
+            raise
+        return nested
+
+    def commit(self, nested: bool) -> None:
+        """End what `begin` began; rolled back instead, if it fails."""
+        try:
+            self._connection.execute("RELEASE nested" if nested else "COMMIT")
+            if not self.left_every_file and not nested:
+                self._left = self._rewrite()
+        except BaseException as error:
+            self.roll_back(nested, error)
+            raise
+        self._lock.release()
+
+    def roll_back(self, nested: bool, error: BaseException) -> None:
+        """Undo what was done since `begin`, because of an error.
+
+        :raises StoreUnusable: the error is SQLite's, such as a full disk.
+        """
+        try:
+            # SQLite has already rolled back after some errors.
+            if self._connection.in_transaction:
+                for statement in ("ROLLBACK TO nested", "RELEASE nested") if nested else ("ROLLBACK",):
+                    self._connection.execute(statement)
+            self._memory.clear()
+            if not nested:
+                self._erasing = False
+        finally:
+            self._lock.release()
+        if isinstance(error, sqlite3.OperationalError):
+            raise StoreUnusable(self.path, f"cannot be written: {error}") from error
+
+    def remembered(self, key: str) -> Any:
+        """Inside a transaction: what was remembered, unless anything at all has been written since then; else None."""
+        as_of = (self._connection.execute("PRAGMA data_version").fetchone()[0], self._connection.total_changes)
+        if as_of != self._memory_as_of:
+            self._memory.clear()
+            self._memory_as_of = as_of
+        return self._memory.get(key)
+
+    def remember(self, keys: Iterable[str | None], value: Any) -> None:
+        """Inside a transaction that has looked at what is remembered, and whose writes left the rest of it true."""
+        if len(self._memory) >= _MEMORY:
+            self._memory.clear()
+        self._memory.update(dict.fromkeys(keys, value))
+        self._memory_as_of = (self._memory_as_of[0], self._connection.total_changes)
 
     def erased(self) -> None:
         """Say, inside a transaction, that it erases: the file is then written anew when it has ended."""

@@ -43,7 +43,8 @@ SCOPES = ("chat", "agent", "coder", "shared_memory")
 HEADER = ("type", "v", "scope", "id", "occurred_at")
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z")]
-Scope = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,63}\Z")]
+SCOPE = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+Scope = Annotated[str, Meta(pattern=rf"\A{SCOPE.pattern}")]
 Count = Annotated[int, Meta(ge=0)]
 Part: TypeAlias = dict[str, Any]
 Content: TypeAlias = str | list[Part]
@@ -111,7 +112,7 @@ class TokenUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
 class NewEvent(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type"):
     """What every event may carry beside its own fields."""
 
-    scope: Scope | None = None
+    scope: str | None = None
     id: Name | None = None
     occurred_at: Annotated[datetime, Meta(tz=True)] | None = None
     actor: Any = None

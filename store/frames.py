@@ -29,21 +29,21 @@ PartKind = Literal["text", "image", "audio", "file", "reasoning", "other"]
 Status = Literal["processing", "completed", "error"]
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Of an event that no view needs anything of: `clear`, and every type that this build does not know."""
 
 
-class Call(Frame, frozen=True, kw_only=True):
+class Call(Frame, frozen=True, kw_only=True, gc=False):
     id: str
     name: str
 
 
-class Context(Frame, frozen=True, kw_only=True):
+class Context(Frame, frozen=True, kw_only=True, gc=False):
     type: ContextType
     max_messages: int | None = msgspec.field(default=None, name="maxMessages")
 
 
-class Usage(Frame, frozen=True, kw_only=True):
+class Usage(Frame, frozen=True, kw_only=True, gc=False):
     """Token counts of one or more model calls."""
 
     prompt_tokens: int = 0
@@ -53,11 +53,11 @@ class Usage(Frame, frozen=True, kw_only=True):
     reasoning_tokens: int | None = None
 
 
-class DescribeFrame(Frame, frozen=True, kw_only=True):
+class DescribeFrame(Frame, frozen=True, kw_only=True, gc=False):
     scopes: tuple[str, ...] | None = None
 
 
-class AssistantFrame(Frame, frozen=True, kw_only=True):
+class AssistantFrame(Frame, frozen=True, kw_only=True, gc=False):
     assistant: str
     system: bool | None = None
     tools: tuple[str, ...] | None = None
@@ -65,7 +65,7 @@ class AssistantFrame(Frame, frozen=True, kw_only=True):
     model: bool | None = None
 
 
-class MessageFrame(Frame, frozen=True, kw_only=True):
+class MessageFrame(Frame, frozen=True, kw_only=True, gc=False):
     role: Role
     parts: tuple[PartKind, ...] = ()
     tool_calls: tuple[Call, ...] = ()
@@ -74,7 +74,7 @@ class MessageFrame(Frame, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class TransferFrame(Frame, frozen=True, kw_only=True):
+class TransferFrame(Frame, frozen=True, kw_only=True, gc=False):
     to: str
     mode: Mode | None = None
     from_: str | None = msgspec.field(default=None, name="from")
@@ -88,7 +88,7 @@ class TransferFrame(Frame, frozen=True, kw_only=True):
     inferred: bool | None = None
 
 
-class SummaryFrame(Frame, frozen=True, kw_only=True):
+class SummaryFrame(Frame, frozen=True, kw_only=True, gc=False):
     summary_of: int
     text: bool = False
     first: int | None = None
@@ -98,13 +98,13 @@ class SummaryFrame(Frame, frozen=True, kw_only=True):
     role: SummaryRole = "user"
 
 
-class RequestFrame(Frame, frozen=True, kw_only=True):
+class RequestFrame(Frame, frozen=True, kw_only=True, gc=False):
     at: int
     history: str | None = None
     rules: int | None = None
 
 
-class ResponseFrame(Frame, frozen=True, kw_only=True):
+class ResponseFrame(Frame, frozen=True, kw_only=True, gc=False):
     request: int
     status: Status
     parts: tuple[PartKind, ...] = ()
@@ -112,20 +112,20 @@ class ResponseFrame(Frame, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
-class RewindFrame(Frame, frozen=True, kw_only=True):
+class RewindFrame(Frame, frozen=True, kw_only=True, gc=False):
     to: int
 
 
-class ClearFrame(Frame, frozen=True, kw_only=True):
+class ClearFrame(Frame, frozen=True, kw_only=True, gc=False):
     pass
 
 
-class ForkFrame(Frame, frozen=True, kw_only=True):
+class ForkFrame(Frame, frozen=True, kw_only=True, gc=False):
     parent: str
     at: int
 
 
-class RedactionFrame(Frame, frozen=True, kw_only=True):
+class RedactionFrame(Frame, frozen=True, kw_only=True, gc=False):
     target: int
     replacement: bool | None = None
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from . import streams
 from .append import described_scopes
@@ -149,7 +151,7 @@ class Reader:
         :raises NotFound: there is no such conversation.
         """
         for segment in self.stream(conversation).lineage:
-            everything = replace(segment, last=OPEN)
+            everything = msgspec.structs.replace(segment, last=OPEN)
             # The same condition twice: the second lets SQLite use the index of events that are no messages.
             yield from self._pages(everything, " AND type = 'redaction' AND type <> 'message'", (), False)
 

@@ -79,7 +79,7 @@ def fork(db: Database, conversation: str, at: int | None, name: str | None) -> R
         if isinstance(at, bool) or not 1 <= at <= latest:
             raise NotFound("version", at, f"is not between 1 and {latest}, the last of {parent.label}")
         child = streams.create(db, checked, fork_of=(parent, at))
-        return insert(db, child, streams.head(db, child), [prepare(Fork(parent=parent.uuid, at=at))])
+        return insert(db, child, streams.head(db, child), [prepare(Fork(parent=parent.uuid, at=at))])[0]
 
 
 def _planned(db: Database, stream: Stream, versions: Sequence[int], with_summaries: bool) -> Redacted:
@@ -94,5 +94,5 @@ def _append(db: Database, wanted: Sequence[Target], reason: str, replacement: st
     for owner, group in groupby(sorted(wanted, key=lambda target: target.conversation), lambda each: each.conversation):
         stream = streams.get(db, owner)
         batch = [prepare(Redaction(target=target.version, reason=reason, replacement=replacement)) for target in group]
-        receipts.append(insert(db, stream, streams.head(db, stream), batch))
+        receipts.append(insert(db, stream, streams.head(db, stream), batch)[0])
     return receipts

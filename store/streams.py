@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,8 +16,7 @@ from .events import Name
 OPEN = 2**62
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True, gc=False):
     """A conversation. `key` is its number in the store's tables, `lineage` what it reads, oldest first."""
 
     key: int
@@ -32,8 +30,7 @@ class Stream:
         return self.name or self.uuid
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, gc=False):
     """The versions `first` to `last` that the conversation `key` owns; `last` is OPEN where it goes on."""
 
     key: int
@@ -46,8 +43,7 @@ class Segment:
         return Segment(self.key, self.uuid, max(first, self.first), min(last, self.last))
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The last event of a conversation: version 0 before the first."""
 
     version: int
@@ -140,11 +136,13 @@ def rename(db: Database, conversation: str, name: str | None) -> Stream:
     return get(db, stream.uuid)
 
 
-def find_head(db: Database, conversation: str) -> tuple[Stream, Head] | None:
-    """The conversation of this name or uuid with its last event: what an append needs, in one query."""
-    name = checked_name(conversation)
-    row = db.row(f"{_SELECT_HEAD} name = ? {_LAST}", (name,)) or db.row(f"{_SELECT_HEAD} uuid = ? {_LAST}", (name,))
-    return None if row is None else (_stream(db, row[:5]), Head(*row[5:]))
+def find_head(db: Database, name: str) -> tuple[Stream, Head] | None:
+    """The conversation of this name or uuid with its last event, inside a transaction: what an append needs."""
+    found: tuple[Stream, Head] | None = db.remembered(name)
+    if found is None:
+        row = db.row(f"{_SELECT_HEAD} name = ? {_LAST}", (name,)) or db.row(f"{_SELECT_HEAD} uuid = ? {_LAST}", (name,))
+        found = None if row is None else (_stream(db, row[:5]), Head(*row[5:]))
+    return found
 
 
 def head(db: Database, stream: Stream) -> Head:

@@ -138,25 +138,28 @@ def _verify_one(
         " = (SELECT max(version) FROM events WHERE conversation = ?1)",
         (conversation.key,),
     )
-    position = 0
-    begun = False
+    position = count = 0
     for event in pages(Segment(conversation.key, conversation.uuid, -OPEN, OPEN)):
         if head is None:
             return Fault(conversation.uuid, event.version, "what it was forked from is not here")
         why = _why_bad(event, head, position)
         if why is None and event.redacted and event.version not in redacted and not partial:
             why = "its body is gone and no redaction names it"
-        if why is None and not begun:
+        if why is None and not count:
             why = _why_not_begun(event, conversation, parent)
         if why is not None:
             return Fault(conversation.uuid, event.version, why)
-        begun = True
+        count += 1
         head = Head(event.version, event.digest, event.recorded_us)
         position = event.position
         found.events += 1
         if found.events % 1000 == 0:
             progress()
-    return None if begun else Fault(conversation.uuid, None, "it has no events")
+    if not count:
+        return Fault(conversation.uuid, None, "it has no events")
+    # A version that stands there twice can be missed between two pages.
+    there = db.row("SELECT count(*) FROM events WHERE conversation = ?", (conversation.key,))
+    return None if there == (count,) else Fault(conversation.uuid, None, "one of its versions stands there twice")
 
 
 def _parent(db: Database, conversation: _Conversation) -> _Conversation | None:

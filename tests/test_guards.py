@@ -127,7 +127,7 @@ def test_gaps_are_not_filled_in(plain: sqlite3.Connection, version: int) -> None
     "then",
     [
         "ON CONFLICT DO UPDATE SET body = excluded.body",
-        "ON CONFLICT (conversation, version) DO UPDATE SET body = '{}'",
+        "ON CONFLICT (position) DO UPDATE SET body = '{}'",
         "ON CONFLICT DO NOTHING",
     ],
 )

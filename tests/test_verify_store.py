@@ -306,3 +306,15 @@ class TestCommand:
         assert result.exit_code == 1
         (fault,) = json.loads(result.stdout)["faults"]
         assert (fault["conversation"], fault["version"]) == (owner, 2)
+
+
+@pytest.mark.parametrize("version", [999, 1000, 1001])
+def test_a_version_that_stands_there_twice(tmp_path: Path, version: int) -> None:
+    """A second event of a version is named wherever it stands, also at the end of a page of what is read at once."""
+    path = tmp_path / "s.db"
+    with Store(path, durability="normal") as store:
+        store.append("c", [{"type": "clear"}] * 1100)
+        columns = "conversation, version, type, v, scope, recorded_at, frame, body, salt, digest"
+        with unguarded(path) as plain:
+            plain.execute(f"INSERT INTO events ({columns}) SELECT {columns} FROM events WHERE version = {version}")
+        assert [fault.conversation for fault in store.verify().faults] == [store.stream("c").uuid]
