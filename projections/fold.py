@@ -60,20 +60,24 @@ def step(state: State, event: Event, frame: Frame, modes: Modes) -> None:
 
 def said(version: int, scope: str, frame: MessageFrame | ResponseFrame, active: str | None) -> Item:
     """The item of a message or response, said while `active` was the active assistant."""
-    message = isinstance(frame, MessageFrame)
+    place = (version, 0)
+    assistant = None if scope == SHARED else active
+    if isinstance(frame, ResponseFrame):
+        parts, calls = frame.parts, frame.tool_calls
+        return Item(version, "response", place, scope, "assistant", assistant, version, "response", parts, calls)
     return Item(
         version,
-        "message" if message else "response",
-        (version, 0),
+        "message",
+        place,
         scope,
-        frame.role if isinstance(frame, MessageFrame) else "assistant",
-        (frame.assistant if isinstance(frame, MessageFrame) else None) or (None if scope == SHARED else active),
+        frame.role,
+        frame.assistant or assistant,
         version,
-        "content" if message else "response",
+        "content",
         frame.parts,
         frame.tool_calls,
-        frame.tool_call_id if isinstance(frame, MessageFrame) else None,
-        frame.name if isinstance(frame, MessageFrame) else None,
+        frame.tool_call_id,
+        frame.name,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from turnlog.store import Event, Store
+from turnlog.store import Row, Store
 from turnlog.store.frames import Mode, TransferFrame
 
 from .fold import Fold
@@ -63,7 +63,7 @@ def handoffs(
 
 def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> list[Handoff]:
     fold = reading.fold(scope, mode, modes)
-    events: dict[int, Event] = {}
+    events: dict[int, Row] = {}
     contents = Contents(events, reading.redactions)
     found = []
     for event in reading.events(scope):

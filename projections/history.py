@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -11,14 +11,14 @@ from typing import Any, get_args
 
 import msgspec
 
-from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Request, Store
+from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Request, Row, Store
 from turnlog.store.frames import Mode, RequestFrame
 from turnlog.store.streams import Stream
 
 from .fold import RULES, Fold, Modes
 from .pairing import Pairing, pair
 from .problems import Problem, problems
-from .ranges import Rows
+from .ranges import Rows, Shaping
 from .redactions import Redactions
 from .render import Contents, VisibleMessage
 from .shaping import Shaped, Unsure
@@ -76,7 +76,7 @@ class History:
     def tools(self) -> list[dict[str, Any]]:
         """The active assistant's tools as they were given; only their names once redacted."""
         given = self._known.tools
-        return [] if given is None else self._contents.tools(given[0])
+        return [] if given is None else self._tools(given[0])
 
     @property
     def tools_since(self) -> int | None:
@@ -90,26 +90,28 @@ class History:
     @property
     def model(self) -> str | None:
         """The active assistant's model, if one was named."""
-        return None if self._known.model is None else self._contents.model(self._known.model)
+        return None if self._known.model is None else self._model(self._known.model)
 
     @property
     def tools_given(self) -> list[dict[str, Any]] | None:
         """The tools that were given last to the active assistant or, if none ever were, to another."""
         known = self._assistants.latest(lambda known: known.tools and known.tools[0])
-        return None if known is None else self._contents.tools(known)
+        return None if known is None else self._tools(known)
 
     @property
     def model_given(self) -> str | None:
         """The model that was named last for the active assistant or, if none ever was, for another."""
         known = self._assistants.latest(lambda known: known.model)
-        return None if known is None else self._contents.model(known)
+        return None if known is None else self._model(known)
 
     @cached_property
     def items(self) -> list[Item]:
         """The items that are visible, in order: the shape of `messages`."""
         if self._shaped is not None:
             with suppress(Unsure):
-                return all_items(self._shaped) if self._last is None else last_items(self._shaped, self._last)
+                found = all_items(self._shaped) if self._last is None else last_items(self._shaped, self._last)
+                self._load(item.source for item in found)
+                return found
         visible = [item for item in self.fold.state.view.visible if item not in self.pairing.hidden]
         return visible if self._last is None else visible[max(0, len(visible) - self._last) :]
 
@@ -145,14 +147,17 @@ class History:
     @property
     def identities(self) -> list[tuple[str, int, str]]:
         """Of each visible message the conversation (uuid) and version of the event that placed it, and its origin."""
-        events = self._contents.events
-        return [(events[item.version].conversation, item.version, item.origin) for item in self.items]
+        owner = self._reading.stream.owner
+        return [(owner(item.version).uuid, item.version, item.origin) for item in self.items]
 
     @property
-    def sources(self) -> list[Event]:
+    def sources(self) -> list[Row]:
         """The events whose content the visible messages show, in order, and the one that gave the tools."""
-        tools = [] if self._known.tools is None else [self._known.tools[0]]
-        return [self._contents.events[version] for version in (*(item.source for item in self.items), *tools)]
+        versions = [item.source for item in self.items]
+        if self._known.tools is not None:
+            versions.append(self._known.tools[0])
+        self._load(versions)
+        return [self._contents.events[version] for version in versions]
 
     @property
     def digest(self) -> str:
@@ -164,9 +169,11 @@ class History:
         for item in self.items:
             calls = [index for index, _ in item.visible_calls]
             lines.append([item.version, item.origin, item.role, item.assistant, item.text_only, calls])
-        for event in self.sources:
-            redactions = self._contents.redactions.of(event)
-            lines.append([event.digest.hex(), *(redaction.digest.hex() for redaction in redactions)])
+        sources = self.sources
+        digests = self._reading.store.digests(self._reading.stream, {source.version for source in sources})
+        for source in sources:
+            redactions = self._contents.redactions.of(source)
+            lines.append([digests[source.version].hex(), *(redaction.digest.hex() for redaction in redactions)])
         return sha256(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,6 +192,21 @@ class History:
     @property
     def _known(self) -> Known:
         return self._assistants.known.get(self.assistant or "", Known())
+
+    def _tools(self, version: int) -> list[dict[str, Any]]:
+        self._load([version])
+        return self._contents.tools(version)
+
+    def _model(self, version: int) -> str | None:
+        self._load([version])
+        return self._contents.model(version)
+
+    def _load(self, versions: Iterable[int]) -> None:
+        """Read the events that have not been read yet."""
+        kept = self._contents.events
+        missing = {version for version in versions if version not in kept}
+        if missing:
+            kept.update((row.version, row) for row in self._reading.store.rows_of(self._reading.stream, missing))
 
     def request(self, **fields: Any) -> Request:
         """The event that records a call of a model with this history: `model`, `parameters`, `cache_points` …"""
@@ -275,9 +297,9 @@ class Reading:
         """The events that a view of `scope` folds."""
         return self.store.events(self.stream, 1, self.version, scopes={scope, SHARED, None})
 
-    def shaping(self, scope: str) -> list[Event]:
+    def shaping(self, scope: str) -> list[Shaping]:
         """Those of them that change the shape of the view."""
-        return list(self.store.shaping(self.stream, self.version, {scope, SHARED, None}))
+        return self.store.shaping(self.stream, self.version, {scope, SHARED, None})
 
     def requests(self, scope: str) -> Iterator[Event]:
         """The requests of a scope."""
@@ -306,7 +328,10 @@ class Reading:
         return History(self, scope, checked_modes(mode, modes), last)
 
     def _check_scope(self, scope: str) -> None:
-        if scope not in SCOPES and scope not in (scopes := self.store.scopes(self.stream)):
+        if scope in SCOPES or scope in self.store.described_scopes(self.stream):
+            return
+        scopes = self.store.scopes(self.stream)
+        if scope not in scopes:
             raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
 
 

@@ -36,7 +36,7 @@ def pair_items(visible: Sequence[Item], gone: Sequence[Item]) -> Pairing:
     waiting: dict[str, list[CallKey]] = {}
     answered: set[str] = set()
     for item in sorted([*visible, *gone], key=lambda item: item.place) if gone else visible:
-        if item.hidden is None and item.role == "tool" and item.tool_call_id is not None:
+        if item.role == "tool" and item.hidden is None and item.tool_call_id is not None:
             key = nearest(waiting.get(item.tool_call_id, []), item)
             if key is None:
                 rule = "duplicate-result" if item.tool_call_id in answered else "orphan-result"
@@ -50,12 +50,13 @@ def pair_items(visible: Sequence[Item], gone: Sequence[Item]) -> Pairing:
                 pairing.late[key] = item
                 continue
             pairing.answers[key] = item
-        for index, call in enumerate(item.calls):
+        for index, call in enumerate(item.calls) if item.calls else ():
             removal = item.removed.get(index)
             if removal is None or removal.unanswered:
                 waiting.setdefault(call.id, []).append((item, index))
     left = {key for keys in waiting.values() for key in keys}
-    pairing.unanswered = [(item, index) for item in visible for index, _ in item.visible_calls if (item, index) in left]
+    callers = [item for item in visible if item.calls] if left else []
+    pairing.unanswered = [(item, index) for item in callers for index, _ in item.visible_calls if (item, index) in left]
     return pairing
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from turnlog.store import Event
+from turnlog.store import Event, Row
 from turnlog.store.frames import RedactionFrame
 
 REDACTED = "[redacted]"
 Source = tuple[str, int]  # An event: the uuid of the conversation that owns it, and its version there.
 
 
-def source_of(event: Event) -> Source:
+def source_of(event: Row) -> Source:
     """An event's identity, also in a fork of its conversation."""
     return event.conversation, event.version
 
@@ -36,12 +36,12 @@ class Redactions:
             replaced.add(target)
             self._texts[target] = self._replacement(event) if frame.replacement else ""
 
-    def text(self, event: Event) -> str | None:
+    def text(self, event: Row) -> str | None:
         """What stands in place of what an event said; None if it is not redacted."""
-        text = self._texts.get(source_of(event))
-        return REDACTED if text is None and event.redacted else text
+        text = self._texts.get((event.conversation, event.version)) if self._texts else None
+        return REDACTED if text is None and event.body_text is None else text
 
-    def of(self, event: Event) -> list[Event]:
+    def of(self, event: Row) -> list[Event]:
         """The redactions of an event, and those of these redactions: all that its text depends on."""
         found = []
         for redaction in self._by.get(source_of(event), ()):
@@ -52,7 +52,7 @@ class Redactions:
         """Those that were there when an event was recorded."""
         return Redactions(each for each in self._events if _order(each) < _order(event))
 
-    def since(self, event: Event, shown: Event | None = None) -> list[Event]:
+    def since(self, event: Event, shown: Row | None = None) -> list[Event]:
         """Those that came after an event was recorded, all or of one event that was shown."""
         found = self._events if shown is None else self.of(shown)
         return [each for each in found if _order(each) > _order(event)]

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from turnlog.store import Event
+from turnlog.store import Row
 from turnlog.store.frames import AssistantFrame, TransferFrame
 
 from .redactions import REDACTED, Redactions
 from .view import Item, Origin
 
 
-class VisibleCall(msgspec.Struct, frozen=True):
+class VisibleCall(msgspec.Struct, frozen=True, gc=False):
     """A tool call as the model saw it; `arguments` is the JSON text that a model wrote."""
 
     id: str
@@ -21,7 +21,7 @@ class VisibleCall(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A message as the model saw it.
 
     `version` is the event that placed it and `origin` what it is of that event; `source` is the event that said it, if
@@ -47,7 +47,7 @@ class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 class Contents:
     """What the events of a conversation said, by version, with its redactions applied."""
 
-    def __init__(self, events: dict[int, Event], redactions: Redactions) -> None:
+    def __init__(self, events: dict[int, Row], redactions: Redactions) -> None:
         self.events = events
         self.redactions = redactions
 
@@ -55,29 +55,31 @@ class Contents:
         """The message that an item shows."""
         event = self.events[item.source]
         redaction = self.redactions.text(event)
-        said = _said(event) if redaction is None else _NOTHING
-        own = item.origin in _OWN
+        origin = item.origin
         if redaction is not None:
+            said = _NOTHING
             content: str | list[dict[str, Any]] = redaction if item.parts else ""
         else:
+            said = _said(event)
             content = getattr(said, item.body_field)
             if item.text_only and not isinstance(content, str):
                 content = [part for part in content if part.get("type") == "text" and part.get("text")]
+        own = origin in _OWN
         return VisibleMessage(
-            role=item.role,
-            content=content,
-            version=item.version,
-            origin=item.origin,
-            assistant=item.assistant,
-            scope=item.scope,
-            source=None if item.source == item.version else item.source,
-            tool_calls=_calls(item, said, redaction) if item.calls else (),
-            tool_call_id=item.tool_call_id,
-            name=item.name or (said.name if item.origin == "message" else None),
-            summary_of=item.summary_of,
-            redacted=redaction is not None,
-            meta=said.meta if own else None,
-            extra=said.extra if own else None,
+            item.role,
+            content,
+            item.version,
+            origin,
+            item.assistant,
+            item.scope,
+            None if item.source == item.version else item.source,
+            _calls(item, said, redaction) if item.calls else (),
+            item.tool_call_id,
+            item.name or (said.name if origin == "message" else None),
+            item.summary_of,
+            redaction is not None,
+            said.meta if own else None,
+            said.extra if own else None,
         )
 
     def tools(self, version: int) -> list[dict[str, Any]]:
@@ -96,7 +98,7 @@ class Contents:
         return None if self.redactions.text(event) is not None else _text(event.body.get("model"))
 
 
-class _Said(msgspec.Struct):
+class _Said(msgspec.Struct, gc=False):
     """What any event may say, as far as a view shows it."""
 
     content: str | list[dict[str, Any]] = ""
@@ -116,7 +118,7 @@ _NOTHING = _Said()
 _decode = msgspec.json.Decoder(_Said).decode
 
 
-def _said(event: Event) -> _Said:
+def _said(event: Row) -> _Said:
     try:
         return _decode(event.body_text or "{}")
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -134,6 +136,8 @@ def _fits(field: str, value: Any) -> bool:
 
 
 def _calls(item: Item, said: _Said, redaction: str | None) -> tuple[VisibleCall, ...]:
+    if not item.removed and len(said.tool_calls) == len(item.calls):
+        return said.tool_calls
     written = [call.arguments for call in said.tool_calls]
     if redaction is not None or len(written) != len(item.calls):
         written = ["" if redaction is None else REDACTED] * len(item.calls)

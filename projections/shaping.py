@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from heapq import merge
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
-from turnlog.store import Event
+import msgspec
+
 from turnlog.store.frames import (
     AssistantFrame,
     ClearFrame,
@@ -22,11 +22,15 @@ from turnlog.store.streams import OPEN
 
 from .fold import Modes, said
 from .pairing import CallKey, nearest
-from .ranges import PLAIN, Piece, Rows, Run, Shape
+from .ranges import MANY, Call, Piece, Rows, Run, Shape, Shaping, path_of_ranges, place_of
 from .state import SHARED
 from .summary import covers
 from .transfer import DELETING, REMOVING, ROLLING, has_said_something
-from .view import Hiding, Item, Origin
+from .view import Hiding, Item, Origin, Place
+
+# Rows and pieces to read at first where what is looked for is usually near.
+_FEW = 8
+_FIRST: Place = (-1, -OPEN)
 
 
 class Unsure(Exception):
@@ -36,64 +40,63 @@ class Unsure(Exception):
 class Shaped:
     """A view of a scope as ranges: its own part, and shared memory's."""
 
-    def __init__(self, scope: str, modes: Modes, events: list[Event], rows: Rows) -> None:
-        self.own = Shape(scope=scope)
-        self.parts = {scope: self.own}
-        self.parts.setdefault(SHARED, Shape(scope=SHARED))
-        self._scope = scope
+    def __init__(self, scope: str, modes: Modes, events: Sequence[Shaping], rows: Rows) -> None:
+        self.parts = {name: Shape(scope=name, path=path_of_ranges(events, name)) for name in (scope, SHARED)}
+        self.own = self.parts[scope]
         self._modes = modes
         self._rows = rows
-        known = [(event, frame) for event in events if (frame := event.frame) is not None]
-        # Only a removing transfer asks for the calls of those before it.
-        self._last_removing = max(
-            (
-                event.version
-                for event, frame in known
-                if isinstance(frame, TransferFrame) and modes.of(event.version, frame) == REMOVING
-            ),
-            default=0,
-        )
-        # A rewind of one part alone makes the other meet a past that it did not have when it was folded.
-        self._torn = any(isinstance(frame, RewindFrame) and event.scope is not None for event, frame in known)
-        for part in self.parts.values():
-            part.begin(0)
-        self._fold(known)
+        self._last_removing = 0
+        path = []
+        for version, name, frame in events:
+            if name is not None and not isinstance(frame, RewindFrame) and self.parts[name].has(version):
+                path.append((version, self.parts[name], frame))
+        self._fold(path)
 
-    def _fold(self, events: list[tuple[Event, Frame]]) -> None:
-        # Where rewinds will come back to: each part is kept as it was there, before the next event shapes it.
-        targets = sorted({frame.to for _, frame in events if isinstance(frame, RewindFrame)}, reverse=True)
-        kept: dict[int, dict[str, Shape]] = {}
-        for event, frame in events:
-            while targets and targets[-1] < event.version:
-                kept[targets.pop()] = {name: part.copy() for name, part in self.parts.items()}
-            if isinstance(frame, RewindFrame):
-                for name in [event.scope] if event.scope else list(self.parts):
-                    part = kept[frame.to][name].copy()
-                    part.end(frame.to + 1)
-                    part.begin(event.version)
-                    self.parts[name] = part
-            elif event.scope is not None:
-                part = self.parts[event.scope]
-                part.end(event.version)
-                self._rows.events[event.version] = event
-                self._shape(part, event.version, frame)
-                part.begin(event.version)
-        self.own = self.parts[self._scope]
+    def _fold(self, path: list[tuple[int, Shape, Frame]]) -> None:
+        following = {}
+        upto = dict.fromkeys(self.parts, OPEN)
+        for version, part, frame in reversed(path):
+            following[version] = upto[part.scope]
+            upto[part.scope] = version - 1
+            hides_all = isinstance(frame, ClearFrame)
+            if isinstance(frame, TransferFrame):
+                mode = self._modes.of(version, frame)
+                hides_all = mode == DELETING
+                if mode == REMOVING:
+                    self._last_removing = max(self._last_removing, version)
+            if hides_all:
+                part.reset = max(part.reset, version)
+        for part in self.parts.values():
+            if not part.reset:
+                part.say(1, upto[part.scope])
+        for version, part, frame in path:
+            self._shape(part, version, frame)
+            if version >= part.reset:
+                part.say(version + 1, following[version])
 
     def _shape(self, part: Shape, version: int, frame: Frame) -> None:
+        counts = version >= part.reset
         match frame:
             case MessageFrame():
-                part.put(said(version, part.scope, frame, part.active))
+                if counts:
+                    part.put(said(version, part.scope, frame, part.active))
             case AssistantFrame():
                 _declare(part, version, frame)
             case TransferFrame():
-                self._transfer(part, version, frame, self._modes.of(version, frame))
+                mode = self._modes.of(version, frame)
+                if counts:
+                    self._hand_over(part, version, frame, mode)
+                elif mode in (REMOVING, DELETING) or frame.context is not None:
+                    part.dropping.append(version)
+                _receive(part, version, frame, mode)
             case SummaryFrame():
-                self._summarize(part, version, frame)
+                if counts:
+                    self._summarize(part, version, frame)
             case ClearFrame():
-                part.pieces = part.prompts()
+                part.pieces = []
 
-    def _transfer(self, part: Shape, version: int, frame: TransferFrame, mode: Mode) -> None:
+    def _hand_over(self, part: Shape, version: int, frame: TransferFrame, mode: Mode) -> None:
+        """What a transfer does to the messages before `to` becomes active."""
         if frame.tool_call_id is not None and version <= self._last_removing:
             part.calls += self._call_of(part, frame.tool_call_id)
         answers = self._answers(part, version) if mode == REMOVING else {}
@@ -101,24 +104,11 @@ class Shaped:
             part.put(_text(version, "destination_message", part.scope, part.active, version, "message"))
         if mode != DELETING and frame.context is not None and frame.context.type != "all":
             self._filter(part, version, frame.context)
-        if mode != ROLLING:
-            part.heads = []
-            part.pieces = part.messages()
         if mode == DELETING:
             part.keep([])
             part.dropping.append(version)
         elif mode == REMOVING:
-            self._remove_calls(part, version, answers)
-
-        part.active, part.active_since = frame.to, version
-        part.before_active = tuple(part.messages())
-        known = part.learn(frame.to, version, frame)
-        if known.system is not None and known.system.text:
-            _prompt(part, version, frame.to, known.system.version, head=mode != ROLLING)
-        speaks = frame.first_message_mode in (None, "assistant-speaks-first")
-        if speaks and known.first_message is not None and known.first_message.text:
-            source = known.first_message.version
-            part.put(_text(version, "first_message", part.scope, frame.to, source, "first_message"))
+            _remove_calls(part, version, answers)
 
     def _filter(self, part: Shape, version: int, context: Context) -> None:
         part.dropping.append(version)
@@ -131,37 +121,32 @@ class Shaped:
                 part.keep(_texts(part, version))
             case "previousAssistantMessages":
                 part.choosing.append(version)
-                part.keep([kept for piece in part.messages() for kept in _common(piece, part.before_active)])
+                part.keep(_before_active(part))
 
     def _last(self, part: Shape, count: int) -> list[Piece]:
+        if not count:
+            return []
+        last = next(islice(self._backwards_in(part, count + _FEW), count - 1, None), None)
+        if last is None:
+            return list(part.pieces)
         kept: list[Piece] = []
-        for piece in reversed(part.messages()):
-            if count == 0:
-                break
-            if isinstance(piece, Item):
+        for piece in part.pieces[part.between(last.place[0], OPEN)]:
+            if isinstance(piece, Run):
+                kept += piece.within(last.version, piece.last)
+            elif piece.place >= last.place:
                 kept.append(piece)
-                count -= 1
-                continue
-            version = None
-            for item in self._rows.items(piece, part.scope, backwards=True):
-                version = item.version
-                count -= 1
-                if count == 0:
-                    break
-            if version is not None:
-                kept += piece.within(version, piece.last) if count == 0 else [piece]
         return kept
 
-    def _call_of(self, part: Shape, call_id: str) -> list[tuple[int, int]]:
-        for item in self._backwards(part):
+    def _call_of(self, part: Shape, call_id: str) -> list[Call]:
+        for item in self._backwards_in(part, _FEW):
             for index, call in reversed(item.visible_calls):
                 if call.id == call_id:
                     return [(item.version, index)]
         return []
 
-    def _answers(self, part: Shape, version: int) -> dict[tuple[int, int], Item | None]:
+    def _answers(self, part: Shape, version: int) -> dict[Call, Item | None]:
         """The results of the calls of transfers that are still visible, by the view before this transfer."""
-        found: dict[tuple[int, int], Item | None] = {}
+        found: dict[Call, Item | None] = {}
         for key in dict.fromkeys(part.calls):
             item = part.lift(key[0], self._rows)
             if item is not None and key[1] not in item.removed:
@@ -172,9 +157,8 @@ class Shaped:
         item, index = call
         call_id = item.calls[index].id
         waiting: list[CallKey] = []
-        for each in self.forwards(item.place, version - 1):
-            other_part = each.scope != part.scope and call_id in (each.tool_call_id, *(call.id for call in each.calls))
-            if (each.role == "tool" and each.calls) or (other_part and self._torn):
+        for each in self.forwards(item.place, version - 1, _FEW):
+            if each.role == "tool" and each.calls:
                 raise Unsure
             if each.hidden is None and each.role == "tool" and each.tool_call_id == call_id:
                 key = nearest(waiting, each)
@@ -191,46 +175,25 @@ class Shaped:
                     waiting.append((each, place))
         return None
 
-    def _remove_calls(self, part: Shape, version: int, answers: dict[tuple[int, int], Item | None]) -> None:
-        rule = f"transfer:{REMOVING}"
-        here = {piece.version: piece for piece in part.pieces if isinstance(piece, Item) and piece.origin in PLAIN}
-        gone = []
-        for (message, index), result in answers.items():
-            item = here.get(message)
-            if item is None or index in item.removed:
-                continue
-            item.removed[index] = Hiding(rule, version, transfer=True, unanswered=result is None)
-            if result is not None and result.scope == part.scope:
-                gone.append(result.version)
-            if not item.parts and not item.visible_calls:
-                gone.append(item.version)
-        for each in gone:
-            part.drop(each)
-        # What is gone now never comes back on this path.
-        part.calls = []
-
     def _summarize(self, part: Shape, version: int, frame: SummaryFrame) -> None:
         first, last = frame.first or version, frame.last or version
         place = (version, 0)
         if frame.first is not None:
-            covered = [piece for piece in part.messages() if isinstance(piece, Item) and covers(first, last, piece)]
+            region = part.between(first, last)
+            pieces = part.pieces[region]
+            covered = {piece for piece in pieces if isinstance(piece, Item) and covers(first, last, piece)}
             places = [item.place for item in covered]
-            runs = [run for piece in part.pieces if isinstance(piece, Run) for run in piece.within(first, last)]
-            for run in runs:
-                item = next(self._rows.items(run, part.scope), None)
-                if item is not None:
-                    places.append(item.place)
-                    break
+            runs = [run for piece in pieces if isinstance(piece, Run) for run in piece.within(first, last)]
+            places += [item.place for item in islice(self._rows.items({part.scope: runs}, page=_FEW), 1)]
             if not places:
                 return
             place = min(places)
-            pieces: list[Piece] = []
-            for piece in part.pieces:
-                if isinstance(piece, Run):
-                    pieces += piece.without(first, last)
-                elif piece not in covered:
-                    pieces.append(piece)
-            part.pieces = pieces
+            part.pieces[region] = [
+                left
+                for piece in pieces
+                if piece not in covered
+                for left in (piece.without(first, last) if isinstance(piece, Run) else [piece])
+            ]
         summary = _text(version, "summary", part.scope, None if part.scope == SHARED else part.active, version, "text")
         summary.role = frame.role
         summary.place = place
@@ -239,39 +202,48 @@ class Shaped:
         summary.summary_of = frame.summary_of
         part.put(summary)
 
-    def forwards(self, start: tuple[int, int] = (0, -OPEN), last: int = OPEN) -> Iterator[Item]:
+    def forwards(self, start: Place = _FIRST, last: int = OPEN, page: int = MANY) -> Iterator[Item]:
         """The items of the view in order from a place on, and those that are gone with open calls at theirs.
 
         Of runs, only up to version `last`.
         """
-        sources = [self._forwards(part, start, last) for part in self.parts.values()]
-        gone = [sorted(part.gone, key=lambda item: item.place) for part in self.parts.values()]
-        for item in merge(*sources, *gone, key=lambda item: item.place):
-            if item.place >= start:
-                yield item
+        items: list[Item] = []
+        runs: dict[str, list[Run]] = {}
+        for part in self.parts.values():
+            pieces = part.pieces[part.between(start[0], last)]
+            items += [each for each in (*part.prompts, *part.gone, *_items(pieces)) if each.place >= start]
+            runs[part.scope] = [
+                run for piece in pieces if isinstance(piece, Run) for run in piece.within(start[0], last)
+            ]
+        return _in_order(items, self._rows.items(runs, page=page))
 
-    def backwards(self) -> Iterator[Item]:
-        """The same from the end."""
-        sources = [self._backwards(part) for part in self.parts.values()]
-        gone = [sorted(part.gone, key=lambda item: item.place, reverse=True) for part in self.parts.values()]
-        return merge(*sources, *gone, key=lambda item: item.place, reverse=True)
+    def backwards(self, page: int) -> Iterator[Item]:
+        """The same from the end; `page` rows are read at first."""
+        items = [each for part in self.parts.values() for each in (*part.prompts, *part.gone, *_items(part.pieces))]
+        runs = {name: [piece for piece in part.pieces if isinstance(piece, Run)] for name, part in self.parts.items()}
+        return _in_order(items, self._rows.items(runs, True, page), backwards=True)
 
-    def _forwards(self, part: Shape, start: tuple[int, int], last: int) -> Iterator[Item]:
-        yield from part.heads
-        for piece in part.pieces:
-            if isinstance(piece, Item):
-                yield piece
-            else:
-                for run in piece.within(start[0], last):
-                    yield from self._rows.items(run, part.scope)
+    def _backwards_in(self, part: Shape, page: int) -> Iterator[Item]:
+        """The messages of one part from the end."""
+        for end in range(len(part.pieces), 0, -_FEW):
+            pieces = part.pieces[max(0, end - _FEW) : end]
+            runs = [piece for piece in pieces if isinstance(piece, Run)]
+            yield from _in_order(_items(pieces), self._rows.items({part.scope: runs}, True, page), backwards=True)
 
-    def _backwards(self, part: Shape) -> Iterator[Item]:
-        for piece in reversed(part.pieces):
-            if isinstance(piece, Item):
-                yield piece
-            else:
-                yield from self._rows.items(piece, part.scope, backwards=True)
-        yield from reversed(part.heads)
+
+def _items(pieces: Iterable[Piece]) -> list[Item]:
+    return [piece for piece in pieces if isinstance(piece, Item)]
+
+
+def _in_order(items: list[Item], read: Iterator[Item], backwards: bool = False) -> Iterator[Item]:
+    """Items and those that are read, by place; a few of the former among many of the latter."""
+    # The next one is at the end.
+    waiting = sorted(items, key=place_of, reverse=not backwards)
+    for item in read:
+        while waiting and (waiting[-1].place > item.place if backwards else waiting[-1].place < item.place):
+            yield waiting.pop()
+        yield item
+    yield from reversed(waiting)
 
 
 def _declare(part: Shape, version: int, frame: AssistantFrame) -> None:
@@ -279,48 +251,68 @@ def _declare(part: Shape, version: int, frame: AssistantFrame) -> None:
     name = frame.assistant
     if part.active is None:
         part.active, part.active_since = name, version
-        part.before_active = tuple(part.messages())
         if known.system is not None and known.system.text:
-            _prompt(part, version, name, version, head=True)
-        if known.first_message is not None and known.first_message.text:
+            part.prompts.append(_prompt(version, part.scope, name, version, (0, -version)))
+        if known.first_message is not None and known.first_message.text and version >= part.reset:
             part.put(_text(version, "first_message", part.scope, name, version, "first_message"))
     elif part.active == name and frame.system is not None:
-        mine = [item for item in part.heads if item.assistant == name]
-        mine += [item for item in part.prompts() if isinstance(item, Item) and item.assistant == name]
+        mine = [item for item in part.prompts if item.assistant == name]
         newest = max(mine, key=lambda item: item.version, default=None)
-        prompt = _text(version, "prompt", part.scope, name, version, "system")
-        prompt.role = "system"
-        prompt.place = (0, -version) if newest is None else newest.place
-        part.heads = [item for item in part.heads if item is not newest]
-        part.pieces = [piece for piece in part.pieces if piece is not newest]
-        if frame.system and prompt.place[0] == 0:
-            part.heads = sorted([*part.heads, prompt], key=lambda item: item.place)
-        elif frame.system:
-            part.put(prompt)
+        part.prompts = [item for item in part.prompts if item is not newest]
+        if frame.system:
+            place = (0, -version) if newest is None else newest.place
+            part.prompts.append(_prompt(version, part.scope, name, version, place))
 
 
-def _prompt(part: Shape, version: int, assistant: str, source: int, head: bool) -> None:
-    prompt = _text(version, "prompt", part.scope, assistant, source, "system")
-    prompt.role = "system"
-    if head:
-        prompt.place = (0, -version)
-        part.heads.insert(0, prompt)
-    else:
-        part.put(prompt)
+def _receive(part: Shape, version: int, frame: TransferFrame, mode: Mode) -> None:
+    """Make the transfer's destination the active assistant, with its prompt and first message."""
+    part.active, part.active_since = frame.to, version
+    if mode != ROLLING:
+        part.prompts = []
+    known = part.learn(frame.to, version, frame)
+    if known.system is not None and known.system.text:
+        place = (version, 1) if mode == ROLLING else (0, -version)
+        part.prompts.append(_prompt(version, part.scope, frame.to, known.system.version, place))
+    speaks = frame.first_message_mode in (None, "assistant-speaks-first")
+    if speaks and known.first_message is not None and known.first_message.text and version >= part.reset:
+        source = known.first_message.version
+        part.put(_text(version, "first_message", part.scope, frame.to, source, "first_message"))
+
+
+def _remove_calls(part: Shape, version: int, answers: dict[Call, Item | None]) -> None:
+    gone = []
+    for (message, index), result in answers.items():
+        # Lifted out of its run; the context may have hidden it, or its call, since.
+        item = part.item(message)
+        if item is None or index in item.removed:
+            continue
+        item.removed[index] = Hiding(f"transfer:{REMOVING}", version, transfer=True, unanswered=result is None)
+        if result is not None and result.scope == part.scope:
+            gone.append(result.version)
+        if not item.parts and not item.visible_calls:
+            gone.append(item.version)
+    for each in gone:
+        part.drop(each)
+    # What is gone now never comes back on this path.
+    part.calls = []
+
+
+def _prompt(version: int, scope: str, assistant: str, source: int, place: Place) -> Item:
+    return Item(version, "prompt", place, scope, "system", assistant, source, "system")
 
 
 def _text(version: int, origin: Origin, scope: str, assistant: str | None, source: int, body_field: str) -> Item:
-    part = {"prompt": 1, "first_message": 2}.get(origin, 0)
-    return Item(version, origin, (version, part), scope, "assistant", assistant, source, body_field)
+    place = (version, 2 if origin == "first_message" else 0)
+    return Item(version, origin, place, scope, "assistant", assistant, source, body_field)
 
 
 def _texts(part: Shape, version: int) -> list[Piece]:
     """The messages as `userAndAssistantMessages` leaves them."""
     kept: list[Piece] = []
     hiding = Hiding("context:userAndAssistantMessages", version, transfer=True)
-    for piece in part.messages():
+    for piece in part.pieces:
         if isinstance(piece, Run):
-            kept.append(piece if piece.texts_by is not None else replace(piece, texts_by=version))
+            kept.append(piece if piece.texts_by is not None else msgspec.structs.replace(piece, texts_by=version))
         elif has_said_something(piece):
             piece.text_only = True
             piece.removed = {index: piece.removed.get(index, hiding) for index in range(len(piece.calls))}
@@ -328,14 +320,12 @@ def _texts(part: Shape, version: int) -> list[Piece]:
     return kept
 
 
-def _common(piece: Piece, before: tuple[Piece, ...]) -> list[Piece]:
-    """What of a piece was there before."""
-    if isinstance(piece, Run):
-        return [kept for run in before if isinstance(run, Run) for kept in piece.within(run.first, run.last)]
-    for other in before:
-        if isinstance(other, Item):
-            if other == piece:
-                return [piece]
-        elif piece.origin in PLAIN and not piece.is_note and other.first <= piece.version <= other.last:
-            return [piece]
-    return []
+def _before_active(part: Shape) -> list[Piece]:
+    """What is left of what was visible when the active assistant became active: all that was placed before."""
+    kept: list[Piece] = []
+    for piece in part.pieces:
+        if isinstance(piece, Run):
+            kept += piece.within(piece.first, part.active_since)
+        elif piece.version < part.active_since + (piece.origin == "destination_message"):
+            kept.append(piece)
+    return kept

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from turnlog.store.frames import AssistantFrame, Role, TransferFrame
 
 from .pairing import CallKey
@@ -13,16 +15,14 @@ from .view import Item, Origin, View
 SHARED = "shared_memory"
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(msgspec.Struct, frozen=True, gc=False):
     """The event that said something of an assistant, and whether it was any text."""
 
     version: int
     text: bool
 
 
-@dataclass
-class Known:
+class Known(msgspec.Struct, gc=False):
     """What is known of an assistant, field by field: the latest that was said of it."""
 
     system: Said | None = None

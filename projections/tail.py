@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from .pairing import pair_items
 from .shaping import Shaped, Unsure
 from .view import Item
 
+# Rows to read beyond those that are asked for: the last results' calls stand before them.
+_BEFORE = 6
 
-@dataclass
-class _Entry:
+
+class _Entry(msgspec.Struct, eq=False):
     """An item met on the way back; a result is not told visible or hidden before its call is met."""
 
     item: Item
@@ -22,11 +24,13 @@ def all_items(shaped: Shaped) -> list[Item]:
 
     :raises Unsure: a removed call that ranges do not remember might have taken a result.
     """
-    gone = shaped.own.gone
-    visible = [item for item in shaped.forwards() if item not in gone]
-    if any(item.role == "tool" and item.calls for item in visible):
+    visible = list(shaped.forwards())
+    if shaped.own.gone:
+        gone = set(shaped.own.gone)
+        visible = [item for item in visible if item not in gone]
+    if any(item.calls and item.role == "tool" for item in visible):
         raise Unsure
-    pairing = pair_items(visible, gone)
+    pairing = pair_items(visible, shaped.own.gone)
     for (call, _), result in pairing.answers.items():
         _check(shaped, call, result)
     return [item for item in visible if item not in pairing.hidden] if pairing.hidden else visible
@@ -40,11 +44,11 @@ def last_items(shaped: Shaped, count: int) -> list[Item]:
 
     :raises Unsure: a removed call that ranges do not remember might have taken the result.
     """
+    gone = set(shaped.own.gone)
     entries: list[_Entry] = []
     pending: dict[str, list[_Entry]] = {}
     settled = found = 0
-    for item in shaped.backwards() if count else ():
-        gone = item in shaped.own.gone
+    for item in shaped.backwards(count + _BEFORE) if count else ():
         for index in range(len(item.calls) - 1, -1, -1):
             removal = item.removed.get(index)
             if removal is not None and not removal.unanswered:
@@ -57,7 +61,7 @@ def last_items(shaped: Shaped, count: int) -> list[Item]:
                     if entry.visible:
                         _check(shaped, item, entry.item)
                     break
-        if gone:
+        if gone and item in gone:
             continue
         entry = _Entry(item)
         if item.role == "tool" and item.tool_call_id is not None:
@@ -78,5 +82,5 @@ def last_items(shaped: Shaped, count: int) -> list[Item]:
 def _check(shaped: Shaped, call: Item, result: Item) -> None:
     """Refuse a pair between which a transfer may have removed a call that counts, and that ranges do not remember."""
     transfers = shaped.own.choosing if call.scope == shaped.own.scope else shaped.own.dropping
-    if any(call.version < transfer < result.version for transfer in transfers):
+    if transfers and any(call.version < transfer < result.version for transfer in transfers):
         raise Unsure

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from turnlog.store.frames import Call, Role
 
+Place = tuple[int, int]  # Orders a view: mostly an event's version, and which of the things it places.
 Origin = Literal["prompt", "first_message", "message", "response", "destination_message", "summary"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hiding:
+class Hiding(msgspec.Struct, frozen=True, gc=False):
     """The rule that hid an item or a call, the version of the event that did, and whether it was a transfer.
 
     `unanswered`: of a call, that no result had answered it by then.
@@ -25,8 +27,7 @@ class Hiding:
     unanswered: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Item:
+class Item(msgspec.Struct, eq=False, gc=False):
     """A message that is or was visible.
 
     `version` and `origin` say which item of its view it is: `version` is the event that placed it, `source` the event
@@ -36,7 +37,7 @@ class Item:
 
     version: int
     origin: Origin
-    place: tuple[int, int]
+    place: Place
     scope: str
     role: Role
     assistant: str | None
@@ -50,7 +51,7 @@ class Item:
     summary_of: int | None = None
     text_only: bool = False
     hidden: Hiding | None = None
-    removed: dict[int, Hiding] = field(default_factory=dict)
+    removed: dict[int, Hiding] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Item) and (self.version, self.origin) == (other.version, other.origin)

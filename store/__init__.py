@@ -1,7 +1,7 @@
 """The write side of turnlog: events, the append contract, and the log in SQLite."""
 
 from .append import Receipt
-from .codec import Event
+from .codec import Event, Row
 from .conversation import Conversation
 from .erasure import Target
 from .errors import (
@@ -72,6 +72,7 @@ __all__ = [
     "RestoreRefused",
     "Restored",
     "Rewind",
+    "Row",
     "Store",
     "StoreBusy",
     "StoreReadOnly",

@@ -12,7 +12,7 @@ import msgspec
 
 from .chain import Header, header, microseconds_of, time_of
 from .errors import InvalidEvent
-from .events import CUSTOM_TYPE, HEADER, SCOPE, SCOPES, TYPES, Custom, Message, NewEvent, Response
+from .events import CUSTOM_TYPE, HEADER, SCOPE, SCOPES, TYPES, Content, Custom, Message, NewEvent, Response
 from .frames import Frame, misplaced, read_frame
 
 MAX_DEPTH = 64
@@ -52,36 +52,19 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     body_text: str
 
 
-class Event(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A recorded event. Times are microseconds since 1970 UTC; `body_text` and `salt` are None once redacted.
+class Row(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What a view needs of a recorded event; `body_text` is None once it is redacted.
 
     `conversation` is the uuid of the conversation that the event was appended to: in a fork's history, its parent's.
     """
 
-    position: int
     conversation: str
     version: int
     type: str
     v: int
     scope: str | None
-    id: str | None
-    recorded_us: int
-    occurred_us: int | None
     frame_text: str
     body_text: str | None
-    salt: bytes | None
-    body_digest: bytes | None
-    digest: bytes
-
-    @property
-    def recorded_at(self) -> datetime:
-        """When the store recorded it (UTC)."""
-        return time_of(self.recorded_us)
-
-    @property
-    def occurred_at(self) -> datetime | None:
-        """When it happened, if its writer said so (UTC)."""
-        return None if self.occurred_us is None else time_of(self.occurred_us)
 
     @property
     def redacted(self) -> bool:
@@ -97,6 +80,28 @@ class Event(msgspec.Struct, frozen=True, eq=False, gc=False):
     def body(self) -> dict[str, Any]:
         """The event's own fields as they were written; empty once redacted."""
         return _object(self.body_text or "{}")
+
+
+class Event(Row, frozen=True, eq=False, gc=False):
+    """A recorded event. Times are microseconds since 1970 UTC; `salt` is None once redacted."""
+
+    position: int
+    id: str | None
+    recorded_us: int
+    occurred_us: int | None
+    salt: bytes | None
+    body_digest: bytes | None
+    digest: bytes
+
+    @property
+    def recorded_at(self) -> datetime:
+        """When the store recorded it (UTC)."""
+        return time_of(self.recorded_us)
+
+    @property
+    def occurred_at(self) -> datetime | None:
+        """When it happened, if its writer said so (UTC)."""
+        return None if self.occurred_us is None else time_of(self.occurred_us)
 
     @property
     def header(self) -> Header:
@@ -156,8 +161,10 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
     scope = cls.default_scope if new.scope is None else new.scope
     if scope is not None and scope not in SCOPES and not SCOPE.match(scope):
         raise InvalidEvent("scope", scope, _NO_SCOPE)
-    if cls is Message or cls is Response:
-        _check_parts(new)
+    if isinstance(new, Message):
+        _check_parts("content", new.content)
+    elif isinstance(new, Response):
+        _check_parts("response", new.response)
     frame = new.frame()
     body = fields.copy()
     for name in HEADER:
@@ -269,8 +276,7 @@ def checked_time(field: str, time: datetime) -> int:
     return microseconds
 
 
-def _check_parts(event: Message | Response) -> None:
-    field, content = ("content", event.content) if isinstance(event, Message) else ("response", event.response)
+def _check_parts(field: str, content: Content | None) -> None:
     if not isinstance(content, list):
         return
     for number, part in enumerate(content):
@@ -293,12 +299,7 @@ def _is_plain(value: Any, depth: int) -> bool:
                 return False
         return True
     if kind is list:
-        if depth > MAX_DEPTH:
-            return False
-        for inner in value:
-            if not _is_plain(inner, depth + 1):
-                return False
-        return True
+        return depth <= MAX_DEPTH and all(_is_plain(inner, depth + 1) for inner in value)
     if kind is float:
         return math.isfinite(value)
     if kind is int:

@@ -9,7 +9,7 @@ from .chain import digest_of_body
 from .database import Database
 from .errors import NotFound
 from .frames import SummaryFrame, read_frame
-from .streams import OPEN, Segment, Stream
+from .streams import OPEN, Stream
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def targets(db: Database, stream: Stream, versions: Sequence[int]) -> list[Targe
     """
     found = []
     for version in versions:
-        segment = _owner(stream, version)
+        segment = stream.owner(version)
         row = db.row("SELECT type, scope FROM events WHERE conversation = ? AND version = ?", (segment.key, version))
         if row is None:
             raise NotFound("version", version)
@@ -65,7 +65,7 @@ def covering_summaries(db: Database, stream: Stream, wanted: Sequence[Target]) -
     """The summaries that cover any of these events: in the conversations that own them, and in all their forks."""
     found = []
     for target in wanted:
-        segment = _owner(stream, target.version)
+        segment = stream.owner(target.version)
         for key, identity in [(segment.key, segment.uuid), *_forks(db, segment.key, target.version)]:
             rows = db.rows(
                 "SELECT version, type, scope, frame FROM events WHERE conversation = ? AND type = 'summary'"
@@ -88,13 +88,6 @@ def own_content(db: Database, stream: Stream) -> list[Target]:
         (own.key,),
     )
     return [Target(own.uuid, version, type_, scope) for version, type_, scope in rows]
-
-
-def _owner(stream: Stream, version: int) -> Segment:
-    for segment in stream.lineage:
-        if segment.first <= version <= segment.last:
-            return segment
-    raise NotFound("version", version)
 
 
 def _forks(db: Database, key: int, version: int) -> list[tuple[int, str]]:

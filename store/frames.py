@@ -159,11 +159,11 @@ def read_frame(type: str, v: int, version: int, scope: str | None, text: str) ->
 
 def misplaced(frame: Frame, version: int, scope: str | None) -> tuple[str, object, str] | None:
     """The field, value and reason why an event may not stand at this version and in this scope, if it may not."""
-    match frame:
-        case MessageFrame(role="tool", tool_call_id=None):
+    if isinstance(frame, MessageFrame) and scope is not None:  # Nearly all that there are, and so before the others.
+        if frame.role == "tool" and frame.tool_call_id is None:
             return "tool_call_id", None, "is missing: a tool message names the call it answers"
-        case MessageFrame() if scope is not None:
-            return None
+        return None
+    match frame:
         case DescribeFrame() | RedactionFrame() | ForkFrame() if scope is not None:
             return "scope", scope, "is not allowed: the event is about the whole conversation"
         case MessageFrame() | SummaryFrame() | ClearFrame() | RequestFrame() | ResponseFrame() if scope is None:

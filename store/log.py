@@ -156,7 +156,7 @@ class Store(Reader):
 
         Reads in pages, so that memory does not grow with the store. `progress` hears events done and in all.
         """
-        return verify(self.db, lambda segment: self._pages(segment, "", (), False), against, key, progress)
+        return verify(self.db, self._events, against, key, progress)
 
     def rename(self, conversation: str, name: str | None) -> None:
         """Give a conversation another name, or none: its uuid stays.

@@ -8,27 +8,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from . import streams
 from .append import described_scopes
 from .chain import microseconds_of, time_of
-from .codec import Event
+from .codec import Event, Row
 from .database import Database
 from .errors import InvalidEvent, NotFound
 from .events import SCOPES
+from .frames import Frame, read_frame
 from .streams import OPEN, Segment, Stream
 
-_COLUMNS = (
-    "events.position, events.version, events.type, events.v, events.scope, events.id, events.recorded_at,"
-    " events.occurred_at, events.frame, events.body, events.salt, events.body_digest, events.digest"
+_ROW = "events.version, events.type, events.v, events.scope, events.frame, events.body"
+_EVENT = (
+    f"{_ROW}, events.position, events.id, events.recorded_at, events.occurred_at, events.salt, events.body_digest,"
+    " events.digest"
 )
 _PAGE = 1000
-# The condition of the index events_that_shape, to the letter.
-_SHAPING = (
-    "(type IN ('assistant', 'transfer', 'summary', 'clear', 'rewind')"
-    """ OR (type = 'message' AND substr(frame, 1, 16) = '{"role":"system"'))"""
-)
+# The condition of the index events_by_type, to the letter.
+_SHAPING = """(type <> 'message' OR substr(frame, 1, 16) = '{"role":"system"')"""
+_SHAPING_TYPES = "('assistant', 'transfer', 'summary', 'clear', 'rewind', 'message')"
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,19 @@ class Reader:
         versions = range(1, streams.head(self.db, stream).version + 1)
         return bisect_right(versions, microseconds_of(time), key=lambda version: self._recorded_at(stream, version))
 
+    def described_scopes(self, conversation: str | Stream) -> set[str]:
+        """The scopes beside the four that a conversation's `describe` events list.
+
+        :raises NotFound: there is no such conversation.
+        """
+        return described_scopes(self.db, self.stream(conversation))
+
     def scopes(self, conversation: str | Stream) -> list[str]:
         """The scopes that a conversation may use, the four and those that it describes, and any that it does use.
 
         :raises NotFound: there is no such conversation.
         """
-        further = described_scopes(self.db, self.stream(conversation)).union(self.scopes_in_use(conversation))
+        further = self.described_scopes(conversation).union(self.scopes_in_use(conversation))
         return [*SCOPES, *sorted(further - set(SCOPES))]
 
     def scopes_in_use(self, conversation: str | Stream) -> list[str]:
@@ -91,13 +96,8 @@ class Reader:
         """
         found: set[str] = set()
         for segment in self.stream(conversation).lineage:
-            # From scope to scope by the index, instead of over every event.
             rows = self.db.rows(
-                "WITH RECURSIVE used (scope) AS (SELECT min(scope) FROM events WHERE conversation = ?1"
-                " UNION ALL SELECT (SELECT min(scope) FROM events WHERE conversation = ?1 AND scope > used.scope)"
-                " FROM used WHERE used.scope IS NOT NULL)"
-                " SELECT scope FROM used WHERE EXISTS"
-                " (SELECT 1 FROM events WHERE conversation = ?1 AND scope = used.scope AND version <= ?2)",
+                "SELECT DISTINCT scope FROM events WHERE conversation = ? AND version <= ? AND scope IS NOT NULL",
                 (segment.key, segment.last),
             )
             found.update(scope for (scope,) in rows)
@@ -120,21 +120,59 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        stream = self.stream(conversation)
-        upto = OPEN if last is None else last
-        pieces = [segment.within(first, upto) for segment in stream.lineage]
         wanted, parameters = _filter(types, scopes)
-        for piece in reversed(pieces) if backwards else pieces:
-            yield from self._pages(piece, wanted, parameters, backwards, page)
+        for segment in _pieces(self.stream(conversation), first, last, backwards):
+            yield from self._events(segment, wanted, parameters, backwards, page)
 
-    def shaping(self, conversation: str | Stream, last: int, scopes: Collection[str | None]) -> Iterator[Event]:
-        """The events up to version `last` that change the shape of a view: all but plain messages.
+    def said(
+        self, conversation: str | Stream, first: int, last: int, scopes: Collection[str], backwards: bool, page: int
+    ) -> Iterator[list[Row]]:
+        """The messages and responses of versions `first` to `last`, in order, in pages; `page` as in `events`.
 
         :raises NotFound: there is no such conversation.
         """
+        wanted, parameters = _filter(("message", "response"), scopes)
+        for segment in _pieces(self.stream(conversation), first, last, backwards):
+            for rows in self._pages(_ROW, segment, wanted, parameters, backwards, page):
+                yield [Row(segment.uuid, *row) for row in rows]
+
+    def rows_of(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[Row]:
+        """The events of these versions, as views need them.
+
+        :raises NotFound: there is no such conversation.
+        """
+        for segment, found in self._of_versions(_ROW, self.stream(conversation), versions):
+            yield from (Row(segment.uuid, *row) for row in found)
+
+    def digests(self, conversation: str | Stream, versions: Collection[int]) -> dict[int, bytes]:
+        """The digests of the events of these versions.
+
+        :raises NotFound: there is no such conversation.
+        """
+        found = self._of_versions("version, digest", self.stream(conversation), versions)
+        return {version: digest for _, rows in found for version, digest in rows}
+
+    def shaping(
+        self, conversation: str | Stream, last: int, scopes: Collection[str | None]
+    ) -> list[tuple[int, str | None, Frame]]:
+        """Version, scope and frame of the events up to `last` that change the shape of a view: all but plain messages.
+
+        :raises NotFound: there is no such conversation.
+        """
+        found = []
         wanted, parameters = _filter(None, scopes)
-        for segment in self.stream(conversation).lineage:
-            yield from self._pages(segment.within(1, last), f" AND {_SHAPING}{wanted}", parameters, False)
+        for segment in _pieces(self.stream(conversation), 1, last, False):
+            # By type, which is how the index has them.
+            rows = self.db.rows(
+                f"SELECT version, type, v, scope, frame FROM events WHERE conversation = ? AND {_SHAPING}"
+                f" AND type IN {_SHAPING_TYPES} AND version BETWEEN ? AND ?{wanted}",
+                (segment.key, segment.first, segment.last, *parameters),
+            )
+            for version, type_, v, scope, text in sorted(rows):
+                frame = read_frame(type_, v, version, scope, text)
+                if frame is not None:
+                    found.append((version, scope, frame))
+        return found
 
     def event(self, conversation: str | Stream, version: int) -> Event:
         """One event.
@@ -151,9 +189,13 @@ class Reader:
         :raises NotFound: there is no such conversation.
         """
         for segment in self.stream(conversation).lineage:
-            everything = msgspec.structs.replace(segment, last=OPEN)
             # The same condition twice: the second lets SQLite use the index of events that are no messages.
-            yield from self._pages(everything, " AND type = 'redaction' AND type <> 'message'", (), False)
+            rows = self.db.rows(
+                f"SELECT {_EVENT} FROM events WHERE conversation = ? AND type = 'redaction' AND type <> 'message'"
+                " AND version >= ? ORDER BY version",
+                (segment.key, segment.first),
+            )
+            yield from (Event(segment.uuid, *row) for row in rows)
 
     def follow(self, after: int = 0, conversation: str | None = None) -> Iterator[Event]:
         """The events of the whole store after a position, in the order of positions, up to the present.
@@ -167,15 +209,15 @@ class Reader:
         condition = "" if only is None else " AND +events.conversation = ?"
         while True:
             rows = self.db.rows(
-                f"SELECT conversations.uuid, {_COLUMNS} FROM events"
+                f"SELECT conversations.uuid, {_EVENT} FROM events"
                 " JOIN conversations ON conversations.key = events.conversation"
                 f" WHERE events.position > ?{condition} ORDER BY events.position LIMIT {_PAGE}",
                 (min(after, OPEN),) if only is None else (min(after, OPEN), only),
             )
-            yield from (_event(*row) for row in rows)
+            yield from (Event(*row) for row in rows)
             if len(rows) < _PAGE:
                 return
-            after = rows[-1][1]
+            after = rows[-1][7]
 
     def conversations(self) -> list[Listed]:
         """All conversations in the order in which they began."""
@@ -201,38 +243,66 @@ class Reader:
         ]
 
     def _recorded_at(self, stream: Stream, version: int) -> int:
-        segment = next(segment for segment in stream.lineage if segment.first <= version <= segment.last)
+        segment = stream.owner(version)
         row = self.db.row(
             "SELECT recorded_at FROM events WHERE conversation = ? AND version <= ? ORDER BY version DESC LIMIT 1",
             (segment.key, version),
         )
         return 0 if row is None else int(row[0])
 
-    def _pages(
-        self, piece: Segment, wanted: str, parameters: tuple[Any, ...], backwards: bool, page: int = _PAGE
+    def _events(
+        self,
+        segment: Segment,
+        wanted: str = "",
+        parameters: tuple[Any, ...] = (),
+        backwards: bool = False,
+        page: int = _PAGE,
     ) -> Iterator[Event]:
+        for rows in self._pages(_EVENT, segment, wanted, parameters, backwards, page):
+            for row in rows:
+                yield Event(segment.uuid, *row)
+
+    def _pages(
+        self,
+        columns: str,
+        segment: Segment,
+        wanted: str,
+        parameters: tuple[Any, ...],
+        backwards: bool,
+        page: int,
+    ) -> Iterator[list[tuple[Any, ...]]]:
         # Pages of their own instead of one long cursor: events never change, so nothing is missed between two,
         # and no open read keeps the WAL from being checkpointed.
-        first, last = piece.first, piece.last
-        order = "DESC" if backwards else "ASC"
+        first, last = segment.first, segment.last
+        query = (
+            f"SELECT {columns} FROM events WHERE conversation = ? AND version BETWEEN ? AND ?{wanted}"
+            f" ORDER BY version {'DESC' if backwards else 'ASC'} LIMIT ?"
+        )
         while first <= last:
-            rows = self.db.rows(
-                f"SELECT {_COLUMNS} FROM events WHERE conversation = ? AND version BETWEEN ? AND ?{wanted}"
-                f" ORDER BY version {order} LIMIT ?",
-                (piece.key, first, last, *parameters, page),
-            )
-            yield from (_event(piece.uuid, *row) for row in rows)
+            rows = self.db.rows(query, (segment.key, first, last, *parameters, page))
+            yield rows
             if len(rows) < page:
                 return
             page = min(4 * page, _PAGE)
             if backwards:
-                last = rows[-1][1] - 1
+                last = rows[-1][0] - 1
             else:
-                first = rows[-1][1] + 1
+                first = rows[-1][0] + 1
+
+    def _of_versions(
+        self, columns: str, stream: Stream, versions: Collection[int]
+    ) -> Iterator[tuple[Segment, list[tuple[Any, ...]]]]:
+        query = f"SELECT {columns} FROM events WHERE conversation = ? AND version IN (SELECT value FROM json_each(?))"
+        for segment in stream.lineage:
+            own = [version for version in versions if segment.first <= version <= segment.last]
+            if own:
+                yield segment, self.db.rows(query, (segment.key, str(own)))
 
 
-def _event(conversation: str, position: int, *rest: Any) -> Event:
-    return Event(position, conversation, *rest)
+def _pieces(stream: Stream, first: int, last: int | None, backwards: bool) -> list[Segment]:
+    upto = OPEN if last is None else last
+    pieces = [piece for segment in stream.lineage if (piece := segment.within(first, upto)).first <= piece.last]
+    return pieces[::-1] if backwards else pieces
 
 
 def _filter(types: Collection[str] | None, scopes: Collection[str | None] | None) -> tuple[str, tuple[Any, ...]]:

@@ -29,6 +29,16 @@ class Stream(msgspec.Struct, frozen=True, gc=False):
         """Its name or, without one, its uuid."""
         return self.name or self.uuid
 
+    def owner(self, version: int) -> Segment:
+        """The part of what it reads that has a version.
+
+        :raises NotFound: there is no such version.
+        """
+        for segment in self.lineage:
+            if segment.first <= version <= segment.last:
+                return segment
+        raise NotFound("version", version)
+
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
     """The versions `first` to `last` that the conversation `key` owns; `last` is OPEN where it goes on."""

@@ -140,7 +140,7 @@ def test_events_of_a_newer_build_command_no_terminal(db: Path, tmp_path: Path, c
     type_, scope = f"new{ORDERS}", f"new{ORDERS}"
     head = header(uuid, 1, type_, 2, scope, None, 1, None)
     digest = digest_of_event(genesis(uuid), head, "{}", digest_of_body(salt, body))
-    event = Event(0, uuid, 1, type_, 2, scope, None, 1, None, "{}", body, salt, None, digest)
+    event = Event(uuid, 1, type_, 2, scope, "{}", body, 0, None, 1, None, salt, None, digest)
     (tmp_path / "c.jsonl").write_text(line_of(event, "c"), encoding="utf-8")
     printed(db, f"import {tmp_path / 'c.jsonl'}")
     assert not FORBIDDEN & set(printed(db, command))

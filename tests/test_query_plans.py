@@ -14,6 +14,7 @@ READS: dict[str, Callable[[Store], object]] = {
     "history": lambda store: history(store, "c").to_dict(),
     "history of a scope of one's own": lambda store: history(store, "c", "lab").messages,
     "last": lambda store: history(store, "c", at=5, last=2).messages,
+    "digest": lambda store: history(store, "c").digest,
     "fork": lambda store: history(store, "kid").messages,
     "handoffs": lambda store: handoffs(store, "c"),
     "path": lambda store: path_of(store, "c", "chat"),
