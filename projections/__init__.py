@@ -5,11 +5,13 @@ from .describe import Description, describe
 from .diff import Change, diff
 from .explain import Explained, Passed, explain
 from .fold import RULES, Fold, Modes
+from .following import Following, follow
 from .handoffs import Handoff, handoffs
-from .history import MODES, Hidden, History, history
+from .history import Hidden, History, history
 from .path import path_of
 from .plan import plan
 from .problems import ADVICE, Problem
+from .reading import MODES
 from .render import VisibleCall, VisibleMessage
 from .replay import Replayed, replay
 from .search import Found, catch_up, rebuild, search
@@ -24,6 +26,7 @@ __all__ = [
     "Explained",
     "Finding",
     "Fold",
+    "Following",
     "Found",
     "Handoff",
     "Hidden",
@@ -40,6 +43,7 @@ __all__ = [
     "describe",
     "diff",
     "explain",
+    "follow",
     "handoffs",
     "history",
     "path_of",

@@ -8,7 +8,8 @@ import msgspec
 
 from turnlog.store import Store
 
-from .history import Reading
+from .history import view_of
+from .reading import Reading
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,5 +30,5 @@ def check(store: Store, conversation: str) -> Iterator[Finding]:
     """
     reading = Reading(store, conversation)
     for scope in store.scopes_in_use(conversation):
-        for each in reading.history(scope).problems:
+        for each in view_of(reading, scope).problems:
             yield Finding(reading.conversation, scope, each.rule, each.version, each.advice, each.call)

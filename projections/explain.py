@@ -9,7 +9,8 @@ import msgspec
 from turnlog.store import Store
 from turnlog.store.frames import SummaryFrame, TransferFrame
 
-from .history import History, Reading
+from .history import History, view_of
+from .reading import Reading
 from .state import SHARED
 from .view import Item
 
@@ -47,7 +48,7 @@ def explain(store: Store, conversation: str, version: int, at: int | datetime | 
     event = store.event(conversation, version)
     reading = Reading(store, conversation, at)
     scopes = store.scopes(conversation) if event.scope == SHARED else [event.scope or "chat"]
-    return [explained for scope in scopes for explained in _in_scope(reading.history(scope), version)]
+    return [explained for scope in scopes for explained in _in_scope(view_of(reading, scope), version)]
 
 
 def _in_scope(view: History, version: int) -> list[Explained]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import merge
 
-from turnlog.store import Event
+from turnlog.store import Row
 from turnlog.store.frames import (
     AssistantFrame,
     ClearFrame,
@@ -41,7 +41,7 @@ class Modes:
         return self.modes.get(version) or self.mode or frame.mode or ROLLING
 
 
-def step(state: State, event: Event, frame: Frame, modes: Modes) -> None:
+def step(state: State, event: Row, frame: Frame, modes: Modes) -> None:
     """Apply one event of the path."""
     version, scope = event.version, event.scope
     assert scope is not None
@@ -93,9 +93,9 @@ class Fold:
         self.state = State()
         self.abandoned: dict[tuple[int, Origin], tuple[Item, Hiding]] = {}
         self.unknown: list[int] = []
-        self._paths = {name: Path() for name in (scope, SHARED)}
+        self._paths: dict[str, Path[Row]] = {name: Path() for name in (scope, SHARED)}
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Row) -> None:
         """Go on with the next event of the conversation."""
         frame = event.frame
         if event.scope is not None and event.scope not in self._paths:
@@ -109,7 +109,7 @@ class Fold:
             self._paths[event.scope].add(event)
             step(self.state, event, frame, self.modes)
 
-    def path(self, scope: str) -> list[Event]:
+    def path(self, scope: str) -> list[Row]:
         """The events on the path of this scope or of shared memory, rewinds considered."""
         return self._paths[scope].events()
 

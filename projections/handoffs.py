@@ -10,9 +10,10 @@ from turnlog.store import Row, Store
 from turnlog.store.frames import Mode, TransferFrame
 
 from .fold import Fold
-from .history import Hidden, Reading, hidden_item
+from .history import Hidden, hidden_item
 from .pairing import Pairing, pair
 from .problems import Problem, problems
+from .reading import Reading
 from .render import Contents, VisibleMessage
 from .view import Item
 
@@ -62,7 +63,7 @@ def handoffs(
 
 
 def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> list[Handoff]:
-    fold = reading.fold(scope, mode, modes)
+    fold = Fold(scope, reading.modes(scope, mode, modes))
     events: dict[int, Row] = {}
     contents = Contents(events, reading.redactions)
     found = []

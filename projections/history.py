@@ -7,26 +7,24 @@ from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, get_args
+from itertools import islice
+from typing import Any, overload
 
 import msgspec
 
-from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Request, Row, Store
+from turnlog.store import InvalidEvent, Request, Row, Store
 from turnlog.store.frames import Mode, RequestFrame
-from turnlog.store.streams import Stream
 
 from .fold import RULES, Fold, Modes
 from .pairing import Pairing, pair
 from .problems import Problem, problems
-from .ranges import Rows, Shaping
-from .redactions import Redactions
+from .ranges import Rows
+from .reading import Reading
 from .render import Contents, VisibleMessage
 from .shaping import Shaped, Unsure
-from .state import SHARED, Assistants, Known
-from .tail import all_items, last_items
+from .state import Assistants, Known
+from .tail import each_item, last_items
 from .view import Hiding, Item
-
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Hidden(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,7 +45,9 @@ class History:
     out when asked for: the messages from ranges of the log, the other two by the plain fold of all its events.
     """
 
-    def __init__(self, reading: Reading, scope: str, modes: Modes, last: int | None = None) -> None:
+    def __init__(
+        self, reading: Reading, scope: str, modes: Modes, last: int | None = None, fold: Fold | None = None
+    ) -> None:
         self.conversation = reading.conversation
         self.scope = scope
         self.version = reading.version
@@ -55,22 +55,50 @@ class History:
         self._modes = modes
         self._last = last
         self._contents = Contents({}, reading.redactions)
-        rows = Rows(reading.store, reading.stream, reading.version, self._contents.events)
         self._shaped: Shaped | None = None
-        # What ranges cannot tell, the plain fold does.
-        with suppress(Unsure):
-            self._shaped = Shaped(scope, modes, reading.shaping(scope), rows)
-        self._assistants: Assistants = self.fold.state if self._shaped is None else self._shaped.own
-        self.assistant = self._assistants.active
+        if fold is not None:
+            self.fold = fold
+        else:
+            rows = Rows(reading.store, reading.stream, reading.version, self._contents.events)
+            # What ranges cannot tell, the plain fold does.
+            with suppress(Unsure):
+                self._shaped = Shaped(scope, modes, reading.shaping(scope), rows)
 
     def __len__(self) -> int:
+        """How many messages are visible; what they say is not read for it."""
+        if "items" not in self.__dict__ and self._shaped is not None and self._last is None:
+            with suppress(Unsure):
+                return sum(1 for _ in each_item(self._shaped, bodies=False))
         return len(self.items)
 
     def __bool__(self) -> bool:
         return True
 
     def __iter__(self) -> Iterator[VisibleMessage]:
-        return map(self._contents.message, self.items)
+        """The visible messages in order, read as they are asked for."""
+        return map(self._contents.message, self._each())
+
+    @overload
+    def __getitem__(self, index: int) -> VisibleMessage: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[VisibleMessage]: ...
+    def __getitem__(self, index: int | slice) -> VisibleMessage | list[VisibleMessage]:
+        """A message or a page of them, counted from 0 or, below 0, from the end; only as far as that is read."""
+        if isinstance(index, int):
+            found = self[index : index + 1 or None] if index < 0 else self[index : index + 1]
+            if not found:
+                raise IndexError(f"index: {index} is not one of the visible messages")
+            return found[0]
+        return list(map(self._contents.message, self._page(index)))
+
+    @property
+    def assistant(self) -> str | None:
+        """The active assistant."""
+        return self._assistants.active
+
+    @property
+    def _assistants(self) -> Assistants:
+        return self.fold.state if self._shaped is None else self._shaped.own
 
     @property
     def tools(self) -> list[dict[str, Any]]:
@@ -109,21 +137,21 @@ class History:
         """The items that are visible, in order: the shape of `messages`."""
         if self._shaped is not None:
             with suppress(Unsure):
-                found = all_items(self._shaped) if self._last is None else last_items(self._shaped, self._last)
-                self._load(item.source for item in found)
-                return found
+                if self._last is None:
+                    return self._loaded(list(each_item(self._shaped)))
+                return self._loaded(last_items(self._shaped, self._last))
         visible = [item for item in self.fold.state.view.visible if item not in self.pairing.hidden]
-        return visible if self._last is None else visible[max(0, len(visible) - self._last) :]
+        return self._loaded(visible if self._last is None else visible[max(0, len(visible) - self._last) :])
 
     @cached_property
     def messages(self) -> list[VisibleMessage]:
         """The visible messages, in order."""
-        return list(self)
+        return list(map(self._contents.message, self.items))
 
     @cached_property
     def unpaired(self) -> list[VisibleMessage]:
         """What is visible before rule 7, so that results without a call are there too: what an export writes."""
-        return [self._contents.message(item) for item in self.fold.state.view.visible]
+        return list(map(self._contents.message, self._loaded(self.fold.state.view.visible)))
 
     @cached_property
     def hidden(self) -> list[Hidden]:
@@ -201,6 +229,32 @@ class History:
         self._load([version])
         return self._contents.model(version)
 
+    def _each(self) -> Iterator[Item]:
+        """The visible items in order; those that have been read already are not read again."""
+        given = 0
+        if "items" not in self.__dict__ and self._shaped is not None and self._last is None:
+            with suppress(Unsure):
+                for item in each_item(self._shaped):
+                    yield from self._loaded([item])
+                    given += 1
+                return
+        yield from islice(self.items, given, None)
+
+    def _page(self, index: slice) -> list[Item]:
+        start, stop = index.start or 0, index.stop
+        if "items" not in self.__dict__ and self._last is None and index.step in (None, 1):
+            if start >= 0 and stop is not None and stop >= 0:
+                return list(islice(self._each(), start, stop))
+            if start < 0 and (stop is None or stop < 0) and self._shaped is not None:
+                with suppress(Unsure):
+                    return self._loaded(last_items(self._shaped, -start))[:stop]
+        return self.items[index]
+
+    def _loaded(self, items: list[Item]) -> list[Item]:
+        """The same items, once what they say has been read."""
+        self._load(item.source for item in items if item.source not in self._contents.events)
+        return items
+
     def _load(self, versions: Iterable[int]) -> None:
         """Read the events that have not been read yet."""
         kept = self._contents.events
@@ -218,7 +272,7 @@ class History:
         for event in self._reading.requests(self.scope):
             frame = event.frame
             if isinstance(frame, RequestFrame) and self._reading.redactions.since(event):
-                shown = self._reading.at(frame.at).history(self.scope).sources
+                shown = view_of(self._reading.at(frame.at), self.scope).sources
                 if any(self._reading.redactions.since(event, each) for each in shown):
                     found.append(event.version)
         return found
@@ -249,6 +303,7 @@ class History:
 
     def message(self, item: Item) -> VisibleMessage:
         """The message that an item of this view shows."""
+        self._load([item.source])
         return self._contents.message(item)
 
 
@@ -270,99 +325,20 @@ def history(
     :raises NotFound: there is no such conversation, version or scope.
     :raises InvalidEvent: a mode is unknown, or `last` is negative.
     """
-    return Reading(store, conversation, at).history(scope, mode, modes, last)
+    return view_of(Reading(store, conversation, at), scope, mode, modes, last)
 
 
-class Reading:
-    """A conversation read up to a point, for several views of it."""
-
-    def __init__(
-        self,
-        store: Store,
-        conversation: str | Stream,
-        at: int | datetime | None = None,
-        redactions: Redactions | None = None,
-    ) -> None:
-        self.store = store
-        self.stream = store.stream(conversation)
-        self.conversation = self.stream.label
-        self.version = resolve(store, self.stream, at)
-        self.redactions = redactions or Redactions(store.redactions(self.stream))
-
-    def at(self, version: int, redactions: Redactions | None = None) -> Reading:
-        """The same conversation up to another version, with other redactions if they are given."""
-        return Reading(self.store, self.stream, version, redactions or self.redactions)
-
-    def events(self, scope: str) -> Iterator[Event]:
-        """The events that a view of `scope` folds."""
-        return self.store.events(self.stream, 1, self.version, scopes={scope, SHARED, None})
-
-    def shaping(self, scope: str) -> list[Shaping]:
-        """Those of them that change the shape of the view."""
-        return self.store.shaping(self.stream, self.version, {scope, SHARED, None})
-
-    def requests(self, scope: str) -> Iterator[Event]:
-        """The requests of a scope."""
-        return self.store.events(self.stream, 1, self.version, types=("request",), scopes={scope})
-
-    def fold(self, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> Fold:
-        """An empty fold; takes what `history` takes.
-
-        :raises NotFound: there is no such scope.
-        :raises InvalidEvent: a mode is unknown.
-        """
-        self._check_scope(scope)
-        return Fold(scope, checked_modes(mode, modes))
-
-    def history(
-        self,
-        scope: str,
-        mode: Mode | None = None,
-        modes: Mapping[int, Mode] | None = None,
-        last: int | None = None,
-    ) -> History:
-        """One view; takes and raises what `history` does."""
-        if last is not None and last < 0:
-            raise InvalidEvent("last", last, "is not a number of messages")
-        self._check_scope(scope)
-        return History(self, scope, checked_modes(mode, modes), last)
-
-    def _check_scope(self, scope: str) -> None:
-        if scope in SCOPES or scope in self.store.described_scopes(self.stream):
-            return
-        scopes = self.store.scopes(self.stream)
-        if scope not in scopes:
-            raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
-
-
-def resolve(store: Store, conversation: Stream, at: int | datetime | None) -> int:
-    """The version that a point means: a version, an aware time, or None for the latest.
-
-    :raises NotFound: there is no such conversation or version.
-    """
-    latest = store.version(conversation)
-    if at is None:
-        return latest
-    if isinstance(at, datetime):
-        if at.tzinfo is None:
-            raise InvalidEvent("at", at.isoformat(), "has no time zone")
-        return store.version_at(conversation, at)
-    if isinstance(at, bool) or not isinstance(at, int):
-        raise InvalidEvent("at", at, "is neither a version nor a time")
-    if not 0 <= at <= latest:
-        raise NotFound("version", at, f"is not between 0 and {latest}, the last of {conversation.label}")
-    return at
-
-
-def checked_modes(mode: Mode | None, modes: Mapping[int, Mode] | None) -> Modes:
-    """The what-if of rule 9.
-
-    :raises InvalidEvent: a mode is unknown.
-    """
-    for field, value in (("mode", mode), *((f"modes.{version}", each) for version, each in (modes or {}).items())):
-        if value is not None and value not in MODES:
-            raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
-    return Modes(mode, modes or {})
+def view_of(
+    reading: Reading,
+    scope: str,
+    mode: Mode | None = None,
+    modes: Mapping[int, Mode] | None = None,
+    last: int | None = None,
+) -> History:
+    """One view of a conversation that may have several; takes and raises what `history` does."""
+    if last is not None and last < 0:
+        raise InvalidEvent("last", last, "is not a number of messages")
+    return History(reading, scope, reading.modes(scope, mode, modes), last)
 
 
 def _json(value: Any) -> Any:

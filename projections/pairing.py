@@ -22,41 +22,48 @@ class Pairing:
     late: dict[CallKey, Item] = field(default_factory=dict)
     hidden: dict[Item, Hiding] = field(default_factory=dict)
     unanswered: list[CallKey] = field(default_factory=list)
+    _waiting: dict[str, list[CallKey]] = field(default_factory=dict)
+    _answered: set[str] = field(default_factory=set)
+
+    def meet(self, item: Item) -> CallKey | None:
+        """Go on with the next item in order; the visible call that it answers, if it is a result that does."""
+        answers = None
+        if item.role == "tool" and item.hidden is None and item.tool_call_id is not None:
+            call_id = item.tool_call_id
+            key = nearest(self._waiting.get(call_id, []), item)
+            if key is None:
+                rule = "duplicate-result" if call_id in self._answered else "orphan-result"
+                self.hidden[item] = Hiding(rule, item.version)
+                return None
+            self._waiting[call_id].remove(key)
+            self._answered.add(call_id)
+            removal = key[0].removed.get(key[1])
+            if removal is not None:
+                self.hidden[item] = removal
+                self.late[key] = item
+                return None
+            self.answers[key] = item
+            answers = key
+        for index, call in enumerate(item.calls) if item.calls else ():
+            removal = item.removed.get(index)
+            if removal is None or removal.unanswered:
+                self._waiting.setdefault(call.id, []).append((item, index))
+        return answers
+
+    def end(self, visible: Sequence[Item]) -> None:
+        """Tell which of the visible calls no result has answered."""
+        left = {key for keys in self._waiting.values() for key in keys}
+        callers = [item for item in visible if item.calls] if left else []
+        self.unanswered = [key for item in callers for index, _ in item.visible_calls if (key := (item, index)) in left]
 
 
 def pair(view: View) -> Pairing:
     """Pair the results of a view with its calls, through the view in order."""
     gone = [item for item in view.items.values() if is_gone_with_open_calls(item)]
-    return pair_items(view.visible, gone)
-
-
-def pair_items(visible: Sequence[Item], gone: Sequence[Item]) -> Pairing:
-    """Pair visible items, in order; `gone` are those that a transfer hid while a call of theirs was unanswered."""
     pairing = Pairing()
-    waiting: dict[str, list[CallKey]] = {}
-    answered: set[str] = set()
-    for item in sorted([*visible, *gone], key=lambda item: item.place) if gone else visible:
-        if item.role == "tool" and item.hidden is None and item.tool_call_id is not None:
-            key = nearest(waiting.get(item.tool_call_id, []), item)
-            if key is None:
-                rule = "duplicate-result" if item.tool_call_id in answered else "orphan-result"
-                pairing.hidden[item] = Hiding(rule, item.version)
-                continue
-            waiting[item.tool_call_id].remove(key)
-            answered.add(item.tool_call_id)
-            removal = key[0].removed.get(key[1])
-            if removal is not None:
-                pairing.hidden[item] = removal
-                pairing.late[key] = item
-                continue
-            pairing.answers[key] = item
-        for index, call in enumerate(item.calls) if item.calls else ():
-            removal = item.removed.get(index)
-            if removal is None or removal.unanswered:
-                waiting.setdefault(call.id, []).append((item, index))
-    left = {key for keys in waiting.values() for key in keys}
-    callers = [item for item in visible if item.calls] if left else []
-    pairing.unanswered = [(item, index) for item in callers for index, _ in item.visible_calls if (item, index) in left]
+    for item in sorted([*view.visible, *gone], key=lambda item: item.place) if gone else view.visible:
+        pairing.meet(item)
+    pairing.end(view.visible)
     return pairing
 
 

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from turnlog.store import Event, Store
+from turnlog.store import Event, Row, Store
 from turnlog.store.frames import RewindFrame
+
+R = TypeVar("R", bound=Row)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Generic[R]):
     """An event on a path, and the one before it there."""
 
-    event: Event
-    before: Step | None
+    event: R
+    before: Step[R] | None
 
 
 @dataclass
-class Path:
+class Path(Generic[R]):
     """One scope's path: its end after each version, abandoned ones included."""
 
     _versions: list[int] = field(default_factory=list)
-    _ends: list[Step | None] = field(default_factory=list)
+    _ends: list[Step[R] | None] = field(default_factory=list)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: R) -> None:
         """Go on with an event."""
         self._note(event.version, Step(event, self._ends[-1] if self._ends else None))
 
@@ -33,7 +36,7 @@ class Path:
         place = bisect_right(self._versions, to)
         self._note(version, self._ends[place - 1] if place else None)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[R]:
         """The events on the path, in order."""
         found = []
         step = self._ends[-1] if self._ends else None
@@ -42,7 +45,7 @@ class Path:
             step = step.before
         return found[::-1]
 
-    def _note(self, version: int, end: Step | None) -> None:
+    def _note(self, version: int, end: Step[R] | None) -> None:
         self._versions.append(version)
         self._ends.append(end)
 
@@ -52,7 +55,7 @@ def path_of(store: Store, conversation: str, scope: str) -> list[Event]:
 
     :raises NotFound: there is no such conversation.
     """
-    path = Path()
+    path: Path[Event] = Path()
     for event in store.events(conversation, scopes={scope, None}):
         frame = event.frame
         if isinstance(frame, RewindFrame):

@@ -71,12 +71,17 @@ class Rows:
         self._last = last
         self.kept = kept
 
-    def items(self, runs: Mapping[str, Sequence[Run]], backwards: bool = False, page: int = MANY) -> Iterator[Item]:
-        """The visible items of runs of one or two scopes, in order; `page` rows are read at first, then more."""
+    def items(
+        self, runs: Mapping[str, Sequence[Run]], backwards: bool = False, page: int = MANY, bodies: bool = True
+    ) -> Iterator[Item]:
+        """The visible items of runs of one or two scopes, in order; `page` rows are read at first, then more.
+
+        Without `bodies` what was said is not read, and nothing is kept.
+        """
         firsts = {scope: [run.first for run in own] for scope, own in runs.items()}
         stretches = _stretches(runs, self._last)
         for first, last, scopes in reversed(stretches) if backwards else stretches:
-            for rows in self._store.said(self._conversation, first, last, scopes, backwards, page):
+            for rows in self._store.said(self._conversation, first, last, scopes, backwards, page, bodies):
                 for row in rows:
                     version, scope = row.version, row.scope
                     assert scope is not None
@@ -86,7 +91,8 @@ class Rows:
                         continue
                     item = _said(row, scope, run.assistant)
                     if item is not None and (run.texts_by is None or _reduced(item, run.texts_by)):
-                        self.kept[version] = row
+                        if bodies:
+                            self.kept[version] = row
                         yield item
 
 

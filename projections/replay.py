@@ -10,7 +10,8 @@ from turnlog.store import Event, Store
 from turnlog.store.frames import RequestFrame
 
 from .fold import RULES
-from .history import Reading
+from .history import view_of
+from .reading import Reading
 
 Outcome = Literal["same", "redaction", "rules", "unexplained", "not-recorded"]
 
@@ -45,14 +46,14 @@ def replay(store: Store, conversation: str) -> list[Replayed]:
 
 def _replayed(reading: Reading, event: Event, frame: RequestFrame) -> Replayed:
     scope = event.scope or "chat"
-    view = reading.at(frame.at).history(scope)
+    view = view_of(reading.at(frame.at), scope)
     outcome: Outcome = "unexplained"
     by: list[int] = []
     if frame.history is None:
         outcome = "not-recorded"
     elif view.digest == frame.history:
         outcome = "same"
-    elif reading.at(frame.at, reading.redactions.before(event)).history(scope).digest == frame.history:
+    elif view_of(reading.at(frame.at, reading.redactions.before(event)), scope).digest == frame.history:
         outcome = "redaction"
         by = sorted({found.version for source in view.sources for found in reading.redactions.since(event, source)})
     elif frame.rules is not None and frame.rules != RULES:

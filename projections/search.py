@@ -12,7 +12,8 @@ import msgspec
 from turnlog.store import Event, InvalidEvent, Store
 from turnlog.store.chain import microseconds_of
 
-from .history import History, Reading
+from .history import History, view_of
+from .reading import Reading
 from .view import Item
 
 _PAGE = 1000
@@ -208,7 +209,7 @@ class _Views:
     def _view(self, conversation: str, scope: str) -> tuple[History, dict[int, list[Item]]]:
         key = (conversation, scope)
         if key not in self._views:
-            view = Reading(self._store, conversation).history(scope)
+            view = view_of(Reading(self._store, conversation), scope)
             by_source: dict[int, list[Item]] = {}
             for item in view.everything:
                 by_source.setdefault(item.source, []).append(item)

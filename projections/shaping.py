@@ -29,7 +29,7 @@ from .transfer import DELETING, REMOVING, ROLLING, has_said_something
 from .view import Hiding, Item, Origin, Place
 
 # Rows and pieces to read at first where what is looked for is usually near.
-_FEW = 8
+_FEW = 4
 _FIRST: Place = (-1, -OPEN)
 
 
@@ -184,7 +184,7 @@ class Shaped:
             covered = {piece for piece in pieces if isinstance(piece, Item) and covers(first, last, piece)}
             places = [item.place for item in covered]
             runs = [run for piece in pieces if isinstance(piece, Run) for run in piece.within(first, last)]
-            places += [item.place for item in islice(self._rows.items({part.scope: runs}, page=_FEW), 1)]
+            places += [item.place for item in islice(self._rows.items({part.scope: runs}, page=1), 1)]
             if not places:
                 return
             place = min(places)
@@ -202,10 +202,12 @@ class Shaped:
         summary.summary_of = frame.summary_of
         part.put(summary)
 
-    def forwards(self, start: Place = _FIRST, last: int = OPEN, page: int = MANY) -> Iterator[Item]:
+    def forwards(
+        self, start: Place = _FIRST, last: int = OPEN, page: int = MANY, bodies: bool = True
+    ) -> Iterator[Item]:
         """The items of the view in order from a place on, and those that are gone with open calls at theirs.
 
-        Of runs, only up to version `last`.
+        Of runs, only up to version `last`; `page` and `bodies` as in `Rows.items`.
         """
         items: list[Item] = []
         runs: dict[str, list[Run]] = {}
@@ -215,7 +217,7 @@ class Shaped:
             runs[part.scope] = [
                 run for piece in pieces if isinstance(piece, Run) for run in piece.within(start[0], last)
             ]
-        return _in_order(items, self._rows.items(runs, page=page))
+        return _in_order(items, self._rows.items(runs, page=page, bodies=bodies))
 
     def backwards(self, page: int) -> Iterator[Item]:
         """The same from the end; `page` rows are read at first."""

@@ -1,10 +1,12 @@
-"""The messages of a view of ranges, paired (rule 7): all of them, or the last ones read backwards from the end."""
+"""The messages of a view of ranges, paired (rule 7): each in order, or the last ones read backwards from the end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
-from .pairing import pair_items
+from .pairing import Pairing
 from .shaping import Shaped, Unsure
 from .view import Item
 
@@ -19,21 +21,23 @@ class _Entry(msgspec.Struct, eq=False):
     visible: bool | None = True
 
 
-def all_items(shaped: Shaped) -> list[Item]:
-    """The visible items, in order.
+def each_item(shaped: Shaped, bodies: bool = True) -> Iterator[Item]:
+    """The visible items in order, each as soon as it is read; `bodies` as in `Rows.items`.
 
     :raises Unsure: a removed call that ranges do not remember might have taken a result.
     """
-    visible = list(shaped.forwards())
-    if shaped.own.gone:
-        gone = set(shaped.own.gone)
-        visible = [item for item in visible if item not in gone]
-    if any(item.calls and item.role == "tool" for item in visible):
-        raise Unsure
-    pairing = pair_items(visible, shaped.own.gone)
-    for (call, _), result in pairing.answers.items():
-        _check(shaped, call, result)
-    return [item for item in visible if item not in pairing.hidden] if pairing.hidden else visible
+    gone = set(shaped.own.gone)
+    pairing = Pairing()
+    for item in shaped.forwards(bodies=bodies):
+        if item.role == "tool" or item.calls:
+            if item.role == "tool" and item.calls:
+                raise Unsure
+            call = pairing.meet(item)
+            if call is not None:
+                _check(shaped, call[0], item)
+            elif item in gone or item in pairing.hidden:
+                continue
+        yield item
 
 
 def last_items(shaped: Shaped, count: int) -> list[Item]:

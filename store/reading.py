@@ -125,15 +125,25 @@ class Reader:
             yield from self._events(segment, wanted, parameters, backwards, page)
 
     def said(
-        self, conversation: str | Stream, first: int, last: int, scopes: Collection[str], backwards: bool, page: int
+        self,
+        conversation: str | Stream,
+        first: int,
+        last: int,
+        scopes: Collection[str],
+        backwards: bool,
+        page: int,
+        bodies: bool,
     ) -> Iterator[list[Row]]:
         """The messages and responses of versions `first` to `last`, in order, in pages; `page` as in `events`.
 
+        Without `bodies` only their frames are read.
+
         :raises NotFound: there is no such conversation.
         """
+        columns = _ROW if bodies else _ROW.replace("events.body", "NULL")
         wanted, parameters = _filter(("message", "response"), scopes)
         for segment in _pieces(self.stream(conversation), first, last, backwards):
-            for rows in self._pages(_ROW, segment, wanted, parameters, backwards, page):
+            for rows in self._pages(columns, segment, wanted, parameters, backwards, page):
                 yield [Row(segment.uuid, *row) for row in rows]
 
     def rows_of(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[Row]:
@@ -218,6 +228,11 @@ class Reader:
             if len(rows) < _PAGE:
                 return
             after = rows[-1][7]
+
+    def position(self) -> int:
+        """The position of the store's last event; 0 if there is none."""
+        row = self.db.row("SELECT max(position) FROM events")
+        return 0 if row is None or row[0] is None else int(row[0])
 
     def conversations(self) -> list[Listed]:
         """All conversations in the order in which they began."""

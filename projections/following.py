@@ -1,0 +1,71 @@
+"""A view kept open: it goes on with the log instead of reading it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from turnlog.store import Event, Row, Store
+from turnlog.store.frames import Mode, RedactionFrame
+
+from .fold import Fold, Modes
+from .history import History
+from .reading import Reading
+from .redactions import Redactions
+
+
+class Following(History):
+    """What the model can see of a scope now. `catch_up` takes in what has been appended since, by whatever process.
+
+    All that a `History` has is here as of the version caught up with; what was given before stays as it was.
+    """
+
+    def __init__(self, reading: Reading, scope: str, modes: Modes, position: int) -> None:
+        super().__init__(reading, scope, modes, fold=Fold(scope, modes))
+        self._position = position
+        for event in reading.events(scope):
+            self._apply(event)
+
+    def catch_up(self) -> int:
+        """Take in the events of the conversation appended since, in order; how many there were."""
+        store, stream = self._reading.store, self._reading.stream
+        position, count = store.position(), 0
+        if position == self._position:
+            return 0
+        for segment in stream.lineage:
+            for event in store.follow(self._position, segment.uuid):
+                if isinstance(event.frame, RedactionFrame):
+                    # What was read of it may not be kept either.
+                    self._contents.events.pop(event.frame.target, None)
+                    self._reading.redactions = self._contents.redactions = Redactions(store.redactions(stream))
+                if segment.key == stream.key and event.version > self.version:
+                    self.version = self._reading.version = event.version
+                    self._contents.events[event.version] = event
+                    self._apply(event)
+                    count += 1
+        self._position = position
+        for name in ("items", "messages", "unpaired", "hidden", "problems", "pairing"):
+            self.__dict__.pop(name, None)
+        return count
+
+    def _apply(self, event: Event) -> None:
+        # What was said is no part of the fold, and is not held by it.
+        shape = (event.conversation, event.version, event.type, event.v, event.scope, event.frame_text)
+        self.fold.apply(Row(*shape, body_text=None))
+
+
+def follow(
+    store: Store,
+    conversation: str,
+    scope: str = "chat",
+    mode: Mode | None = None,
+    modes: Mapping[int, Mode] | None = None,
+) -> Following:
+    """A view of the latest version that is kept open; takes what `history` takes.
+
+    :raises NotFound: there is no such conversation or scope.
+    :raises InvalidEvent: a mode is unknown.
+    """
+    # The position first: what is appended meanwhile is met again, and known.
+    position = store.position()
+    reading = Reading(store, conversation)
+    return Following(reading, scope, reading.modes(scope, mode, modes), position)
