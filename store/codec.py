@@ -295,7 +295,9 @@ def _is_plain(value: Any, depth: int) -> bool:
         if depth > MAX_DEPTH:
             return False
         for key, inner in value.items():
-            if type(key) is not str or not (key.isascii() or _is_unicode(key)) or not _is_plain(inner, depth + 1):
+            if type(key) is not str or not (key.isascii() or _is_unicode(key)):
+                return False
+            if not (type(inner) is str and inner.isascii()) and not _is_plain(inner, depth + 1):
                 return False
         return True
     if kind is list:

@@ -76,6 +76,7 @@ class Database:
         self._memory: dict[str | None, Any] = {}
         self._memory_as_of = (0, 0)
         self._connection = self._connect()
+        self._writer = self._connection.cursor()  # Kept, since making one for each statement takes as long as some do.
         try:
             self.tables = sqlite_utils.Database(self._connection, execute_plugins=False)
             self._retried(lambda: self._open(durability))
@@ -106,9 +107,9 @@ class Database:
     def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Insert rows inside the caller's transaction; the last one's rowid."""
         if len(rows) > 1:
-            self._connection.executemany(sql, rows[:-1])
+            self._writer.executemany(sql, rows[:-1])
         # executemany does not say which rows it made.
-        return self._connection.execute(sql, rows[-1]).lastrowid or 0
+        return self._writer.execute(sql, rows[-1]).lastrowid or 0
 
     def transaction(self) -> Transaction:
         """A write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
@@ -128,7 +129,7 @@ class Database:
         try:
             nested = self._connection.in_transaction
             statement = "SAVEPOINT nested" if nested else "BEGIN IMMEDIATE"
-            self._retried(lambda: self._connection.execute(statement))
+            self._retried(lambda: self._writer.execute(statement))
         except BaseException:
             self._lock.release()
             raise
@@ -137,7 +138,7 @@ class Database:
     def commit(self, nested: bool) -> None:
         """End what `begin` began; rolled back instead, if it fails."""
         try:
-            self._connection.execute("RELEASE nested" if nested else "COMMIT")
+            self._writer.execute("RELEASE nested" if nested else "COMMIT")
             if not self.left_every_file and not nested:
                 self._left = self._rewrite()
         except BaseException as error:
@@ -165,7 +166,7 @@ class Database:
 
     def remembered(self, key: str) -> Any:
         """Inside a transaction: what was remembered, unless anything at all has been written since then; else None."""
-        as_of = (self._connection.execute("PRAGMA data_version").fetchone()[0], self._connection.total_changes)
+        as_of = (self._writer.execute("PRAGMA data_version").fetchone()[0], self._connection.total_changes)
         if as_of != self._memory_as_of:
             self._memory.clear()
             self._memory_as_of = as_of

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import starmap
 from typing import Any
 
 from . import streams
@@ -144,7 +146,7 @@ class Reader:
         wanted, parameters = _filter(("message", "response"), scopes)
         for segment in _pieces(self.stream(conversation), first, last, backwards):
             for rows in self._pages(columns, segment, wanted, parameters, backwards, page):
-                yield [Row(segment.uuid, *row) for row in rows]
+                yield list(starmap(partial(Row, segment.uuid), rows))
 
     def rows_of(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[Row]:
         """The events of these versions, as views need them.
@@ -152,7 +154,7 @@ class Reader:
         :raises NotFound: there is no such conversation.
         """
         for segment, found in self._of_versions(_ROW, self.stream(conversation), versions):
-            yield from (Row(segment.uuid, *row) for row in found)
+            yield from starmap(partial(Row, segment.uuid), found)
 
     def digests(self, conversation: str | Stream, versions: Collection[int]) -> dict[int, bytes]:
         """The digests of the events of these versions.
@@ -205,7 +207,7 @@ class Reader:
                 " AND version >= ? ORDER BY version",
                 (segment.key, segment.first),
             )
-            yield from (Event(segment.uuid, *row) for row in rows)
+            yield from starmap(partial(Event, segment.uuid), rows)
 
     def follow(self, after: int = 0, conversation: str | None = None) -> Iterator[Event]:
         """The events of the whole store after a position, in the order of positions, up to the present.
@@ -224,7 +226,7 @@ class Reader:
                 f" WHERE events.position > ?{condition} ORDER BY events.position LIMIT {_PAGE}",
                 (min(after, OPEN),) if only is None else (min(after, OPEN), only),
             )
-            yield from (Event(*row) for row in rows)
+            yield from starmap(Event, rows)
             if len(rows) < _PAGE:
                 return
             after = rows[-1][7]
@@ -274,8 +276,7 @@ class Reader:
         page: int = _PAGE,
     ) -> Iterator[Event]:
         for rows in self._pages(_EVENT, segment, wanted, parameters, backwards, page):
-            for row in rows:
-                yield Event(segment.uuid, *row)
+            yield from starmap(partial(Event, segment.uuid), rows)
 
     def _pages(
         self,
