@@ -11,6 +11,7 @@ import msgspec
 
 from turnlog.store import Event, InvalidEvent, Store
 from turnlog.store.chain import microseconds_of
+from turnlog.store.streams import Stream
 
 from .history import History, view_of
 from .reading import Reading
@@ -68,9 +69,15 @@ def search(
         return []
     if not store.db.read_only:
         catch_up(store)
-    conditions, parameters = "", []
+    asked = None if conversation is None else store.stream(conversation)
+    conditions = ""
+    parameters: list[Any] = []
+    if asked is not None:
+        # Of a fork, what it shares with its parents too.
+        owned = "events.conversation = ? AND events.version BETWEEN ? AND ?"
+        conditions = f" AND ({' OR '.join([owned] * len(asked.lineage))})"
+        parameters = [bound for segment in asked.lineage for bound in (segment.key, segment.first, segment.last)]
     for condition, value in (
-        ("events.conversation = ?", None if conversation is None else store.stream(conversation).key),
         ("events.scope = ?", scope),
         ("events.recorded_at >= ?", None if since is None else microseconds_of(since)),
         ("events.recorded_at < ?", None if until is None else microseconds_of(until)),
@@ -84,7 +91,7 @@ def search(
         f" WHERE search MATCH ?{conditions} ORDER BY rank, events.position",
         (words, *parameters),
     )
-    views = _Views(store)
+    views = _Views(store, asked)
     found = []
     for identity, version, snippet in rows:
         each = views.found(store.event(identity, version), snippet, query)
@@ -176,17 +183,22 @@ def _mentions(content: Any, query: str) -> bool:
 
 
 class _Views:
-    """The views that say who said what was found and whether it is visible now, each folded once."""
+    """The views that say who said what was found and whether it is visible now, each folded once.
 
-    def __init__(self, store: Store) -> None:
+    They are views of the conversation that was asked for or, if none was, of that which an event was appended to.
+    """
+
+    def __init__(self, store: Store, asked: Stream | None) -> None:
         self._store = store
+        self._asked = asked
         self._views: dict[tuple[str, str], tuple[History, dict[int, list[Item]]]] = {}
 
     def found(self, event: Event, snippet: str, query: str) -> Found:
         """An event as it was found."""
-        item, hiding, name = None, None, self._store.stream(event.conversation).label
+        item, hiding = None, None
+        stream = self._asked or self._store.stream(event.conversation)
         if event.scope is not None:
-            view, by_source = self._view(event.conversation, event.scope)
+            view, by_source = self._view(stream, event.scope)
             items = by_source.get(event.version, [])
             body = event.body
             items = [each for each in items if _mentions(body.get(each.body_field), query)] or items
@@ -194,7 +206,7 @@ class _Views:
             item = next(iter([*shown, *items]), None)
             hiding = None if item is None else view.hiding(item)
         return Found(
-            conversation=name,
+            conversation=stream.label,
             version=event.version,
             scope=event.scope,
             type=event.type,
@@ -206,10 +218,10 @@ class _Views:
             snippet=snippet.replace(_SEPARATOR, ""),
         )
 
-    def _view(self, conversation: str, scope: str) -> tuple[History, dict[int, list[Item]]]:
-        key = (conversation, scope)
+    def _view(self, stream: Stream, scope: str) -> tuple[History, dict[int, list[Item]]]:
+        key = (stream.uuid, scope)
         if key not in self._views:
-            view = view_of(Reading(self._store, conversation), scope)
+            view = view_of(Reading(self._store, stream), scope)
             by_source: dict[int, list[Item]] = {}
             for item in view.everything:
                 by_source.setdefault(item.source, []).append(item)

@@ -23,6 +23,7 @@ _OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
 _MEMORY = 1000
+_REWRITE_DUE = 1
 _WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 
 
@@ -180,7 +181,12 @@ class Database:
         self._memory_as_of = (self._memory_as_of[0], self._connection.total_changes)
 
     def erased(self) -> None:
-        """Say, inside a transaction, that it erases: the file is then written anew when it has ended."""
+        """Say, inside a transaction, that it erases: the file is then written anew when it has ended.
+
+        If it does not come to that, the next process that writes does it: the file itself says that it is due.
+        """
+        if not self._erasing:
+            self._connection.execute(f"PRAGMA user_version = {_REWRITE_DUE}")
         self._erasing = True
 
     @property
@@ -202,6 +208,7 @@ class Database:
             try:
                 if not self._rewritten:
                     self._connection.execute("VACUUM")
+                    self._connection.execute("PRAGMA user_version = 0")
                     self._rewritten = True
                 busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             except sqlite3.OperationalError:
@@ -264,6 +271,8 @@ class Database:
         self._connection.execute("PRAGMA foreign_keys = ON")
         # What is redacted must leave the file's free space too (DESIGN section 7).
         self._connection.execute("PRAGMA secure_delete = ON")
+        if self._connection.execute("PRAGMA user_version").fetchone()[0] == _REWRITE_DUE:
+            self._left = self._rewritten = False
         if migrations.MIGRATIONS.pending(self.tables):
             with self.transaction():
                 # Looked at again under the lock: another process may have got here first.

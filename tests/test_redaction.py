@@ -16,6 +16,7 @@ from test_append import recorded, said
 from turnlog.interfaces.cli import main
 from turnlog.projections import catch_up, history, rebuild, search
 from turnlog.store import Store, line_of, read_line
+from turnlog.store.database import Database
 
 SECRET = "Quecksilberzauber"
 PARTS = [{"type": "text", "text": SECRET}, {"type": "image", "url": SECRET}]
@@ -111,6 +112,26 @@ def test_indexed_and_redacted_at_once(path: Path) -> None:
             for conversation in TELLING:
                 store.redact(conversation, [3], reason="asked for")
         assert files_with(path, SECRET) == []
+
+
+def test_a_rewrite_that_did_not_come_about(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends between a redaction and the rewrite of the file leaves it to the next one that writes."""
+
+    def due() -> bool:
+        with closing(sqlite3.connect(path)) as plain:
+            return plain.execute("PRAGMA user_version").fetchone() == (1,)
+
+    with Store(path) as store, monkeypatch.context() as patched:
+        patched.setattr(Database, "_rewrite", lambda self: False)
+        for conversation in TELLING:
+            assert not store.redact(conversation, [3], reason="asked for").left_every_file
+    assert due()
+    with Store(path, read_only=True) as store:
+        assert store.version("clear") == 5
+    with Store(path) as store:
+        store.append("another", [said()])
+    assert not due()
+    assert files_with(path, SECRET) == []
 
 
 @pytest.mark.parametrize("size", [1, 300, 30_000])

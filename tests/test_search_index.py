@@ -218,6 +218,19 @@ class TestIndex:
             store.append("f", [user("needle too")])
             assert names(store, "needle") == ["c", "f"]
 
+    def test_in_a_fork(self) -> None:
+        """In a fork, what it shares is found too, as the fork shows it; what its parent said later is not."""
+        with Store(":memory:") as store:
+            store.append("c", [user("needle"), user("a needle more")])
+            store.fork("c", at=1, name="f")
+            store.append("f", [clear(), user("needle too")])
+            in_fork = search(store, "needle", conversation="f")
+            assert [(found.conversation, found.version, found.visible) for found in in_fork] == [
+                ("f", 1, False),
+                ("f", 4, True),
+            ]
+            assert [found.version for found in search(store, "needle", conversation="c")] == [1, 2]
+
 
 class TestCommand:
     @pytest.fixture

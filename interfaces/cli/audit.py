@@ -41,8 +41,9 @@ def verify(store: Store, file: str | None, key_file: str | None, as_json: bool) 
             where = "the store" if fault.conversation is None else f"conversation {output.safe(fault.conversation)}"
             version = "" if fault.version is None else f", version {fault.version}"
             click.echo(f"{where}{version}: {fault.why}")
-        verdict = f"{len(found.faults)} faults" if found.faults else "no fault"
-        click.echo(f"{found.events} events of {found.conversations} conversations: {verdict}")
+        verdict = output.counted(len(found.faults), "fault") if found.faults else "no fault"
+        read = f"{output.counted(found.events, 'event')} of {output.counted(found.conversations, 'conversation')}"
+        click.echo(f"{read}: {verdict}")
     if found.faults:
         sys.exit(1)
 
@@ -62,7 +63,8 @@ def checkpoint(store: Store, target: str | None, key_file: str | None, as_json: 
     if as_json:
         output.print_json({"file": target, "conversations": len(taken.conversations), "root": taken.root})
     else:
-        click.echo(f"{target}: {len(taken.conversations)} conversations, root {taken.root}")
+        held = output.counted(len(taken.conversations), "conversation")
+        click.echo(f"{target}: {held}, root {taken.root}")
 
 
 @main.command()
@@ -165,7 +167,7 @@ def check(store: Store, conversations: tuple[str, ...], only: str | None, as_jso
         output.print_json(found)
     else:
         output.findings(found)
-        click.echo(f"{len(names)} conversations, {len(found)} findings")
+        click.echo(f"{output.counted(len(names), 'conversation')}, {output.counted(len(found), 'finding')}")
     if found:
         sys.exit(1)
 

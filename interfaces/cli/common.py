@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from turnlog.projections import MODES
-from turnlog.store import Store, StoreUnusable, TurnlogError
+from turnlog.store import InvalidEvent, Store, StoreUnusable, TurnlogError
 from turnlog.store.frames import Mode
 
 from . import output
@@ -178,6 +178,18 @@ mode = click.option("--mode", type=click.Choice(MODES), help="What if every tran
 modes = click.option(
     "--modes", type=_ModeOf(), multiple=True, help="What if the transfer of VERSION had this MODE? (repeatable)"
 )
+
+
+def checked_modes(store: Store, conversation: str, modes: tuple[tuple[int, Mode], ...]) -> dict[int, Mode]:
+    """What `--modes` says, by version.
+
+    :raises InvalidEvent: a version is not a transfer's.
+    """
+    for version, _ in modes:
+        found = store.event(conversation, version).type
+        if found != "transfer":
+            raise InvalidEvent("modes", version, f"is the version of a {found} event, not of a transfer")
+    return dict(modes)
 
 
 @click.group(cls=_Refusing, context_settings={"help_option_names": ["-h", "--help"]})

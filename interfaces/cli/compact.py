@@ -47,5 +47,5 @@ def compact(
     elif done is None:
         click.echo("nothing to summarise")
     else:
-        click.echo(f"version {done.receipt.last} stands for {done.summary_of} messages of {done.first}-{done.last}:")
+        click.echo(f"version {done.receipt.last} stands for {output.counted(done.summary_of, 'message')} of {done.first}-{done.last}:")
         click.echo(output.safe(done.text))

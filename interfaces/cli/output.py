@@ -63,6 +63,11 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def counted(count: int, what: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def safe(text: str) -> str:
     """Text that a terminal shows and does not obey: control characters are told by their numbers."""
     return _OBEYED.sub(_escape, text)
@@ -147,7 +152,7 @@ def handoffs(found: list[Handoff], costs: list[list[Cost]]) -> None:
         out.print(heading)
         context = "" if handoff.context == "all" else f", context {handoff.context}"
         out.print(Text(f"      {handoff.mode}{context}", "cyan"))
-        out.print(Text(f"      {handoff.before} messages before, {handoff.after} after"))
+        out.print(Text(f"      {counted(handoff.before, 'message')} before, {handoff.after} after"))
         hid = _listed((hidden.version, hidden.origin, hidden.call) for hidden in handoff.hid)
         out.print(Text(f"      hid {hid}"))
         added = ", ".join(message.origin.replace("_", " ") for message in handoff.added)
@@ -159,7 +164,7 @@ def handoffs(found: list[Handoff], costs: list[list[Cost]]) -> None:
         for each in own:
             if len(own) > 1:
                 used = " (used)" if each.mode == handoff.mode else ""
-                out.print(Text(f"      {each.mode}{used}: {each.messages} messages", "cyan"))
+                out.print(Text(f"      {each.mode}{used}: {counted(each.messages, 'message')}", "cyan"))
             for name, prefix in each.prefixes.items():
                 size = f"  {name}: {each.tokens[name]} tokens, " if len(own) > 1 else f"{name}: "
                 out.print(Text(f"      {size}{_cached(prefix)}", "dim"))

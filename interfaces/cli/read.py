@@ -96,7 +96,7 @@ def history(
     as_json: bool,
 ) -> None:
     """Show what the model could see at a point."""
-    view = projections.history(store, conversation, scope, at, mode, dict(modes), last)
+    view = projections.history(store, conversation, scope, at, mode, common.checked_modes(store, conversation, modes), last)
     if as_json:
         output.print_json(view.to_dict())
     else:
@@ -123,9 +123,10 @@ def handoffs(
     as_json: bool,
 ) -> None:
     """Show each transfer: from, to, mode, what it hid and added, and what it cost in cache."""
-    found = projections.handoffs(store, conversation, scope, mode, dict(modes))
+    of_versions = common.checked_modes(store, conversation, modes)
+    found = projections.handoffs(store, conversation, scope, mode, of_versions)
     count = None if tokenizer is None else counter(tokenizer)
-    costs = [cost(store, handoff, (mode, dict(modes)), count, compare) for handoff in found]
+    costs = [cost(store, handoff, (mode, of_versions), count, compare) for handoff in found]
     if as_json:
         output.print_json(
             [
@@ -203,8 +204,9 @@ def request(
     as_json: bool,
 ) -> None:
     """Print the provider's request of a history, with its cache points placed, and what was changed for it."""
-    view = projections.history(store, conversation, scope, at, mode, dict(modes))
-    before = None if since is None else projections.history(store, conversation, scope, since, mode, dict(modes))
+    of_versions = common.checked_modes(store, conversation, modes)
+    view = projections.history(store, conversation, scope, at, mode, of_versions)
+    before = None if since is None else projections.history(store, conversation, scope, since, mode, of_versions)
     adapted = adapt(view, WIRES[wire], projections.plan(view, before))
     output.print_json(adapted.to_dict() if as_json else adapted.request)
     if not as_json:
