@@ -150,7 +150,7 @@ def test_history_of_a_result(db: Path) -> None:
         ("--scope shared_memory", {"scope": "shared_memory"}),
         ("--mode=delete-history", {"mode": "delete-history"}),
         ("--modes=6=rolling-history", {"modes": {6: "rolling-history"}}),
-        ("--mode=delete-history --modes=6=rolling-history --modes=7=delete-history", {"modes": {6: "rolling-history"}}),
+        ("--mode=delete-history --modes=6=rolling-history", {"modes": {6: "rolling-history"}}),
         ("--last=2", {"last": 2}),
         ("--last=0", {"last": 0}),
     ],

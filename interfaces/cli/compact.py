@@ -47,5 +47,6 @@ def compact(
     elif done is None:
         click.echo("nothing to summarise")
     else:
-        click.echo(f"version {done.receipt.last} stands for {output.counted(done.summary_of, 'message')} of {done.first}-{done.last}:")
+        covered = f"{output.counted(done.summary_of, 'message')} of {done.first}-{done.last}"
+        click.echo(f"version {done.receipt.last} stands for {covered}:")
         click.echo(output.safe(done.text))

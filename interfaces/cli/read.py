@@ -96,7 +96,9 @@ def history(
     as_json: bool,
 ) -> None:
     """Show what the model could see at a point."""
-    view = projections.history(store, conversation, scope, at, mode, common.checked_modes(store, conversation, modes), last)
+    view = projections.history(
+        store, conversation, scope, at, mode, common.checked_modes(store, conversation, modes), last
+    )
     if as_json:
         output.print_json(view.to_dict())
     else:
