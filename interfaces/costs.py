@@ -10,7 +10,8 @@ from turnlog.projections import MODES, Handoff, History, history
 from turnlog.store import Store
 from turnlog.store.frames import Mode
 
-from .wires import WIRES, StablePrefix, request_tokens, stable_prefix
+from .wires import WIRES, StablePrefix
+from .wires.stable_prefix import Written, prefix_of
 
 Tokens = Callable[[str], int]
 
@@ -50,18 +51,26 @@ def cost(
     def view(at: int, own: Mapping[int, Mode]) -> History:
         return history(store, handoff.conversation, handoff.scope, at, mode, {**modes, **own})
 
-    before = view(handoff.version - 1, {})
-    return [
-        compared(before, view(handoff.version, {handoff.version: each}), each, tokens)
-        for each in (MODES if compare else (handoff.mode,))
-    ]
+    before = _written(view(handoff.version - 1, {}))
+    costs = []
+    for each in MODES if compare else (handoff.mode,):
+        after = _written(view(handoff.version, {handoff.version: each}))
+        costs.append(
+            Cost(
+                mode=each,
+                messages=len(after.history),
+                tokens={name: after.on[name].tokens(tokens) for name in WIRES},
+                prefixes={name: prefix_of(before.on[name], after.on[name], tokens) for name in WIRES},
+            )
+        )
+    return costs
 
 
-def compared(before: History, after: History, mode: Mode, tokens: Tokens | None = None) -> Cost:
-    """What one history keeps of another's requests, on every wire."""
-    return Cost(
-        mode=mode,
-        messages=len(after),
-        tokens={name: request_tokens(after, wire, tokens) for name, wire in WIRES.items()},
-        prefixes={name: stable_prefix(before, after, wire, tokens) for name, wire in WIRES.items()},
-    )
+@dataclass(frozen=True)
+class _OnWires:
+    history: History
+    on: dict[str, Written]
+
+
+def _written(history: History) -> _OnWires:
+    return _OnWires(history, {name: Written.on(history, wire) for name, wire in WIRES.items()})

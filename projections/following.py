@@ -26,18 +26,24 @@ class Following(History):
             self._apply(event)
 
     def catch_up(self) -> int:
-        """Take in the events of the conversation appended since, in order; how many there were."""
+        """Take in what has been appended since, in order; how many events that were, of whatever scope.
+
+        Those of a fork are its own, and the redactions of what it shares with its parents.
+        """
         store, stream = self._reading.store, self._reading.stream
         position, count = store.position(), 0
         if position == self._position:
             return 0
         for segment in stream.lineage:
+            own = segment.key == stream.key
             for event in store.follow(self._position, segment.uuid):
-                if isinstance(event.frame, RedactionFrame):
+                frame = event.frame
+                if isinstance(frame, RedactionFrame) and frame.target <= segment.last:
                     # What was read of it may not be kept either.
-                    self._contents.events.pop(event.frame.target, None)
+                    self._contents.events.pop(frame.target, None)
                     self._reading.redactions = self._contents.redactions = Redactions(store.redactions(stream))
-                if segment.key == stream.key and event.version > self.version:
+                    count += not own
+                if own and event.version > self.version:
                     self.version = self._reading.version = event.version
                     self._contents.events[event.version] = event
                     self._apply(event)
@@ -60,7 +66,7 @@ def follow(
     mode: Mode | None = None,
     modes: Mapping[int, Mode] | None = None,
 ) -> Following:
-    """A view of the latest version that is kept open; takes what `history` takes.
+    """A view of the latest version that is kept open; scope and modes as in `history`.
 
     :raises NotFound: there is no such conversation or scope.
     :raises InvalidEvent: a mode is unknown.

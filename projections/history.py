@@ -84,6 +84,8 @@ class History:
     def __getitem__(self, index: slice) -> list[VisibleMessage]: ...
     def __getitem__(self, index: int | slice) -> VisibleMessage | list[VisibleMessage]:
         """A message or a page of them, counted from 0 or, below 0, from the end; only as far as that is read."""
+        if not isinstance(index, int | slice):
+            raise TypeError(f"index: {index!r} is neither a number nor a slice")
         if isinstance(index, int):
             found = self[index : index + 1 or None] if index < 0 else self[index : index + 1]
             if not found:
@@ -319,8 +321,8 @@ def history(
     """What the model could see of `scope` after version `at`.
 
     `at` is a version (0: before the first), an aware time (the last version recorded by then), or None for the
-    latest. `mode` projects every transfer as if it had that mode, `modes` single ones by version; nothing is appended.
-    `last` keeps that many messages from the end. The rules are DESIGN section 4.
+    latest. `mode` projects every transfer as if it had that mode, `modes` single ones by version (others change
+    nothing); nothing is appended. `last` keeps that many messages from the end. The rules are DESIGN section 4.
 
     :raises NotFound: there is no such conversation, version or scope.
     :raises InvalidEvent: a mode is unknown, or `last` is negative.
@@ -336,7 +338,7 @@ def view_of(
     last: int | None = None,
 ) -> History:
     """One view of a conversation that may have several; takes and raises what `history` does."""
-    if last is not None and last < 0:
+    if last is not None and (not isinstance(last, int) or isinstance(last, bool) or last < 0):
         raise InvalidEvent("last", last, "is not a number of messages")
     return History(reading, scope, reading.modes(scope, mode, modes), last)
 

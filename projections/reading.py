@@ -54,10 +54,17 @@ class Reading:
         """The what-if of rule 9 for a view of `scope`; takes what `history` takes.
 
         :raises NotFound: there is no such scope.
-        :raises InvalidEvent: a mode is unknown.
+        :raises InvalidEvent: a mode is unknown, or a key is no version.
         """
         self._check_scope(scope)
-        return checked_modes(mode, modes)
+        given = modes or {}
+        for version in given:
+            if not isinstance(version, int) or isinstance(version, bool):
+                raise InvalidEvent("modes", version, "is not a version")
+        for field, value in (("mode", mode), *((f"modes.{version}", each) for version, each in given.items())):
+            if value is not None and value not in MODES:
+                raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
+        return Modes(mode, given)
 
     def _check_scope(self, scope: str) -> None:
         if scope in SCOPES or scope in self.store.described_scopes(self.stream):
@@ -84,14 +91,3 @@ def resolve(store: Store, conversation: Stream, at: int | datetime | None) -> in
     if not 0 <= at <= latest:
         raise NotFound("version", at, f"is not between 0 and {latest}, the last of {conversation.label}")
     return at
-
-
-def checked_modes(mode: Mode | None, modes: Mapping[int, Mode] | None) -> Modes:
-    """The what-if of rule 9.
-
-    :raises InvalidEvent: a mode is unknown.
-    """
-    for field, value in (("mode", mode), *((f"modes.{version}", each) for version, each in (modes or {}).items())):
-        if value is not None and value not in MODES:
-            raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
-    return Modes(mode, modes or {})

@@ -116,7 +116,7 @@ class Shaped:
             case "none":
                 part.keep([])
             case "lastNMessages":
-                part.keep(self._last(part, context.max_messages or 0))
+                part.keep(self._last(part, min(context.max_messages or 0, OPEN)))
             case "userAndAssistantMessages":
                 part.keep(_texts(part, version))
             case "previousAssistantMessages":
@@ -126,7 +126,7 @@ class Shaped:
     def _last(self, part: Shape, count: int) -> list[Piece]:
         if not count:
             return []
-        last = next(islice(self._backwards_in(part, count + _FEW), count - 1, None), None)
+        last = next(islice(self._backwards_in(part, min(count + _FEW, MANY)), count - 1, None), None)
         if last is None:
             return list(part.pieces)
         kept: list[Piece] = []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from .pairing import Pairing
+from .ranges import MANY
 from .shaping import Shaped, Unsure
 from .view import Item
 
@@ -52,7 +53,7 @@ def last_items(shaped: Shaped, count: int) -> list[Item]:
     entries: list[_Entry] = []
     pending: dict[str, list[_Entry]] = {}
     settled = found = 0
-    for item in shaped.backwards(count + _BEFORE) if count else ():
+    for item in shaped.backwards(min(count + _BEFORE, MANY)) if count else ():
         for index in range(len(item.calls) - 1, -1, -1):
             removal = item.removed.get(index)
             if removal is not None and not removal.unanswered:

@@ -191,8 +191,9 @@ class Reader:
 
         :raises NotFound: there is no such conversation or version.
         """
-        for event in self.events(conversation, version, version):
-            return event
+        if isinstance(version, int):
+            for event in self.events(conversation, version, version):
+                return event
         raise NotFound("version", version)
 
     def redactions(self, conversation: str | Stream) -> Iterator[Event]:

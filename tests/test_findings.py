@@ -251,7 +251,8 @@ class TestCheck:
         assert [finding["rule"] for finding in json.loads(told.stdout)] == rules
         people = self.run(path, *arguments)
         assert [people.stdout.count(f" {rule}") for rule in set(rules)] == [rules.count(rule) for rule in set(rules)]
-        assert people.stdout.splitlines()[-1].endswith(f" conversations, {len(rules)} findings")
+        found = "1 finding" if len(rules) == 1 else f"{len(rules)} findings"
+        assert people.stdout.splitlines()[-1].endswith(f", {found}")
         assert (told.exit_code, people.exit_code) == (bool(rules), bool(rules))
 
     def test_a_finding_s_object(self, path: Path) -> None:

@@ -268,7 +268,8 @@ def test_what_does_not_exist(store: Store, conversation: str, scope: str | None,
 
 
 @pytest.mark.parametrize(
-    ("what_if", "field"), [({"mode": "swap"}, "mode"), ({"modes": {6: "swap"}}, "modes.6")], ids=["mode", "modes"]
+    ("what_if", "field"),
+    [({"mode": "swap"}, "mode"), ({"modes": {6: "swap"}}, "modes.6"), ({"modes": {"6": "delete-history"}}, "modes")],
 )
 def test_an_unknown_mode(store: Store, what_if: Any, field: str) -> None:
     """A mode that does not exist is refused by field and value."""

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, logs, what_ifs
-from views import reply, result, user
+from views import reply, result, to, user
 
 from turnlog.projections import history
-from turnlog.store import Store
+from turnlog.store import InvalidEvent, Store
 
 BOUNDS = st.none() | st.integers(-6, 6)
 
@@ -119,3 +119,28 @@ def test_len_reads_no_bodies(store: Store) -> None:
     with counted(store) as found:
         assert len(history(store, "c")) == 9000
     assert found.bodies == 0
+
+
+@pytest.mark.parametrize("many", [10**6, 2**63, 10**30])
+def test_more_than_there_are(many: int) -> None:
+    """However many are asked for, by a reader or by a transfer's context, all that are there are given."""
+    with Store(":memory:") as store:
+        store.append("c", [user(str(number)) for number in range(30)])
+        store.append("c", [to("b", context={"type": "lastNMessages", "maxMessages": many})])
+        assert len(history(store, "c", last=many).messages) == 30
+        assert history(store, "c")[-many:] == history(store, "c").messages
+
+
+@pytest.mark.parametrize("last", [-1, "3", 1.5, True])
+def test_a_number_of_messages_is_one(store: Store, last: Any) -> None:
+    """What `last` cannot be is refused by its name and value."""
+    with pytest.raises(InvalidEvent) as error:
+        history(store, "c", last=last)
+    assert (error.value.field, error.value.value) == ("last", last)
+
+
+@pytest.mark.parametrize("index", ["a", 1.5, None])
+def test_an_index_is_a_number_or_a_slice(store: Store, index: Any) -> None:
+    """Anything else is a TypeError that says so, as for a list."""
+    with pytest.raises(TypeError, match="neither a number nor a slice"):
+        history(store, "c")[index]

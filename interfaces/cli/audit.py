@@ -87,10 +87,11 @@ def redact(
     as_json: bool,
 ) -> None:
     """Erase what events said, for good; their place, shape and digests stay."""
+    named = {store.stream(conversation).uuid: conversation}
     done = store.redact(
         conversation, versions, reason=reason, replacement=replacement, summaries=summaries, dry_run=dry_run
     )
-    _tell_redacted(done, dry_run, as_json)
+    _tell_redacted(store, done, named, dry_run, as_json)
 
 
 @main.command()
@@ -101,7 +102,9 @@ def redact(
 @common.writing
 def erase(store: Store, conversation: str, reason: str, dry_run: bool, as_json: bool) -> None:
     """Erase all that a conversation says, its name included; its chain stays."""
-    _tell_redacted(store.erase(conversation, reason=reason, dry_run=dry_run), dry_run, as_json)
+    named = {store.stream(conversation).uuid: conversation}
+    done = store.erase(conversation, reason=reason, dry_run=dry_run)
+    _tell_redacted(store, done, named, dry_run, as_json)
 
 
 @main.command()
@@ -236,23 +239,25 @@ def usage(store: Store, conversation: str | None, as_json: bool) -> None:
         click.echo("no usage")
 
 
-def _tell_redacted(done: Redacted, dry_run: bool, as_json: bool) -> None:
+def _tell_redacted(store: Store, done: Redacted, named: dict[str, str], dry_run: bool, as_json: bool) -> None:
+    """`named` is what the command calls a conversation, whose name may be gone by now."""
     if as_json:
         output.print_json(done)
         return
+
+    def told(target: Target) -> str:
+        name = named.get(target.conversation) or store.stream(target.conversation).label
+        scope = "" if target.scope is None else f" of {target.scope}"
+        return f"{output.safe(name)} version {target.version}, a {target.type}{scope}"
+
     for target in done.erased:
-        click.echo(f"{'would go' if dry_run else 'erased'}: {_told(target)}")
+        click.echo(f"{'would go' if dry_run else 'erased'}: {told(target)}")
     for target in done.summaries:
-        click.echo(f"still tells of it: {_told(target)} (--summaries redacts it too)")
+        click.echo(f"still tells of it: {told(target)} (--summaries redacts it too)")
     if not done.erased:
         click.echo("nothing to erase")
     if not done.left_every_file:
         click.echo("a reader keeps the erased bytes in the write-ahead log until it closes the store", err=True)
-
-
-def _told(target: Target) -> str:
-    scope = "" if target.scope is None else f" of {target.scope}"
-    return f"{target.conversation} version {target.version}, a {target.type}{scope}"
 
 
 def _key_of(file: str | None) -> bytes | None:

@@ -112,8 +112,11 @@ def print_event(out: Console, event: Event, name: str | None = None) -> None:
     _print_line(out, event_line(event, name))
 
 
-def transcript(history: History) -> None:
-    """A history as a transcript, then what is hidden and what looks wrong."""
+def transcript(history: History, in_part: bool = False) -> None:
+    """A history as a transcript, then what is hidden and what looks wrong.
+
+    Of one that is shown `in_part` that is left out: it is told of all the log, which then need not be read.
+    """
     out = console()
     about = f"{safe(history.conversation)} · {history.scope} · version {history.version}"
     if history.assistant is not None:
@@ -125,6 +128,10 @@ def transcript(history: History) -> None:
         _content(out, message)
     if not history.messages:
         out.print(Text("nothing is visible here", "dim"))
+    if in_part:
+        out.print()
+        out.print(Text("what is hidden and what looks wrong is told without --last", "dim"))
+        return
     _hidden(out, history.hidden)
     problems(out, history.problems)
 

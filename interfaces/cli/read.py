@@ -102,7 +102,7 @@ def history(
     if as_json:
         output.print_json(view.to_dict())
     else:
-        output.transcript(view)
+        output.transcript(view, in_part=last is not None)
 
 
 @main.command()
@@ -128,7 +128,11 @@ def handoffs(
     of_versions = common.checked_modes(store, conversation, modes)
     found = projections.handoffs(store, conversation, scope, mode, of_versions)
     count = None if tokenizer is None else counter(tokenizer)
-    costs = [cost(store, handoff, (mode, of_versions), count, compare) for handoff in found]
+    costs = []
+    with common.progress("counting", as_json) as progress:
+        for handoff in found:
+            costs.append(cost(store, handoff, (mode, of_versions), count, compare))
+            progress(len(costs), len(found))
     if as_json:
         output.print_json(
             [
@@ -165,7 +169,8 @@ def diff(
 ) -> None:
     """Compare two points, modes, scopes or forks, message by message.
 
-    A and B are each a version, a time, `latest`, a mode (what if every transfer had it), or MODE@VERSION.
+    A and B are each a version, a time, `latest`, a mode (what if every transfer had it), or MODE@VERSION. What is told
+    of a message: - only in A, + only in B, ~ changed, > moved (both places are shown).
     """
     one = projections.history(store, conversation, scope, a[0], a[1])
     two = projections.history(store, other or conversation, other_scope or scope, b[0], b[1])

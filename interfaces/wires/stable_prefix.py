@@ -57,26 +57,49 @@ def stable_prefix(
 
     `tokens` counts those of a text; without it, 4 characters of the requests' JSON are a token.
     """
-    drafts = [drafted(history, wire)[0] for history in (before, after)]
-    old, new = ([*_pieces(draft, wire)] for draft in drafts)
-    agree = 0
-    while agree < min(len(old), len(new)) and old[agree].text == new[agree].text:
-        agree += 1
-    kept, everything = _count(old[:agree], tokens), _count(old, tokens)
-    broken = old[agree] if agree < len(old) else None
-    return StablePrefix(
-        point=drafts[1].places.point(new[agree - 1].place) if agree else None,
-        kept=kept,
-        lost=max(0, everything - kept),
-        estimated=tokens is None,
-        changed=None if broken is None else broken.section,
-        version=None if broken is None else _breaker(old, new, agree, before, after),
-    )
+    return prefix_of(Written.on(before, wire), Written.on(after, wire), tokens)
 
 
 def request_tokens(history: History, wire: Wire, tokens: Callable[[str], int] | None = None) -> int:
     """The tokens of the request that a history makes on a wire, counted as `stable_prefix` does."""
-    return _count(_pieces(drafted(history, wire)[0], wire), tokens)
+    return Written.on(history, wire).tokens(tokens)
+
+
+def prefix_of(before: Written, after: Written, tokens: Callable[[str], int] | None = None) -> StablePrefix:
+    """`stable_prefix` of requests that are written already."""
+    old, new = before.pieces, after.pieces
+    agree = 0
+    while agree < min(len(old), len(new)) and old[agree].text == new[agree].text:
+        agree += 1
+    kept, everything = _count(old[:agree], tokens), before.tokens(tokens)
+    broken = old[agree] if agree < len(old) else None
+    return StablePrefix(
+        point=after.places.point(new[agree - 1].place) if agree else None,
+        kept=kept,
+        lost=max(0, everything - kept),
+        estimated=tokens is None,
+        changed=None if broken is None else broken.section,
+        version=None if broken is None else _breaker(old, new, agree, before.history, after.history),
+    )
+
+
+@dataclass(frozen=True)
+class Written:
+    """The request of a history on a wire, in the pieces between which a prefix can end."""
+
+    history: History
+    places: Places
+    pieces: list[_Piece]
+
+    @classmethod
+    def on(cls, history: History, wire: Wire) -> Written:
+        """Write it; this is what takes the time, once for several comparisons."""
+        draft, _ = drafted(history, wire)
+        return cls(history, draft.places, [*_pieces(draft, wire)])
+
+    def tokens(self, tokens: Callable[[str], int] | None = None) -> int:
+        """How many it has."""
+        return _count(self.pieces, tokens)
 
 
 @dataclass(frozen=True)
