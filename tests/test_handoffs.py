@@ -268,14 +268,19 @@ def test_what_does_not_exist(store: Store, conversation: str, scope: str | None,
 
 
 @pytest.mark.parametrize(
-    ("what_if", "field"),
-    [({"mode": "swap"}, "mode"), ({"modes": {6: "swap"}}, "modes.6"), ({"modes": {"6": "delete-history"}}, "modes")],
+    ("what_if", "field", "value"),
+    [
+        ({"mode": "swap"}, "mode", "swap"),
+        ({"modes": {6: "swap"}}, "modes.6", "swap"),
+        ({"modes": {"6": "delete-history"}}, "modes", "6"),
+    ],
+    ids=["mode", "modes", "version"],
 )
-def test_an_unknown_mode(store: Store, what_if: Any, field: str) -> None:
-    """A mode that does not exist is refused by field and value."""
+def test_an_unknown_mode(store: Store, what_if: Any, field: str, value: str) -> None:
+    """A mode that does not exist, or a version that is none, is refused by field and value."""
     with pytest.raises(InvalidEvent) as refused:
         handoffs(store, "c", **what_if)
-    assert (refused.value.field, refused.value.value) == (field, "swap")
+    assert (refused.value.field, refused.value.value) == (field, value)
 
 
 # Any log.

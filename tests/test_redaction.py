@@ -119,7 +119,7 @@ def test_a_rewrite_that_did_not_come_about(path: Path, monkeypatch: pytest.Monke
 
     def due() -> bool:
         with closing(sqlite3.connect(path)) as plain:
-            return plain.execute("PRAGMA user_version").fetchone() == (1,)
+            return bool(plain.execute("PRAGMA user_version").fetchone() == (1,))
 
     with Store(path) as store, monkeypatch.context() as patched:
         patched.setattr(Database, "_rewrite", lambda self: False)
