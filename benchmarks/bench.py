@@ -85,8 +85,8 @@ def asks(worker: Worker, call: str, **arguments: object) -> Callable[[], float]:
 
 
 def ratio(measured: Sequence[float], base: Sequence[float]) -> float:
-    """The median of the ratios of each round."""
-    return median(one / other for one, other in zip(measured, base, strict=True))
+    """Of the medians."""
+    return median(measured) / median(base)
 
 
 def at_most(what: str, base: str, ours: str, measured: float, limit: float, of: str = "raw") -> Row:
