@@ -35,7 +35,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events (conversation, id) WHER
 
 -- Only the few events that are not plain messages: what changes the shape of a view, notes among it, and redactions.
 CREATE INDEX IF NOT EXISTS events_by_type ON events (conversation, type, version)
-WHERE type <> 'message' OR substr(frame, 1, 16) = '{"role":"system"';
+WHERE type <> 'message' OR instr(frame, '"role":"system"') > 0;
 
 -- What the trigger on updates asks for, once per redacted event.
 CREATE INDEX IF NOT EXISTS events_by_target ON events (conversation, json_extract(frame, '$.target'))

@@ -21,22 +21,39 @@ class Following(History):
 
     def __init__(self, reading: Reading, scope: str, modes: Modes, position: int) -> None:
         super().__init__(reading, scope, modes, fold=Fold(scope, modes))
+        self._begin(position)
+
+    def _begin(self, position: int) -> None:
         self._position = position
-        for event in reading.events(scope):
+        # What is read inside of a transaction may yet be undone.
+        self._certain = not self._reading.store.db.in_transaction
+        for event in self._reading.events(self.scope):
             self._apply(event)
 
     def catch_up(self) -> int:
         """Take in what has been appended since, in order; how many events that were, of whatever scope.
 
-        Those of a fork are its own, and the redactions of what it shares with its parents.
+        Those of a fork are its own, and the redactions of what it shares with its parents. What was taken in inside of
+        a transaction is read anew after it, since it may have been undone.
         """
-        store, stream = self._reading.store, self._reading.stream
-        position, count = store.position(), 0
+        store, position = self._reading.store, self._reading.store.position()
+        stream = store.stream(self._reading.stream.uuid)
+        self.conversation = self._reading.conversation = stream.label
+        if not self._certain:
+            before, reading = self.version, Reading(store, stream)
+            self._forget()
+            super().__init__(reading, self.scope, self._modes, fold=Fold(self.scope, self._modes))
+            self._begin(position)
+            return max(0, self.version - before)
         if position == self._position:
             return 0
-        for segment in stream.lineage:
+        # Read whole before any of it is taken in, so that an error leaves the view as it was.
+        news = [(segment, [*store.follow(self._position, segment.uuid)]) for segment in stream.lineage]
+        self._forget()
+        count = 0
+        for segment, events in news:
             own = segment.key == stream.key
-            for event in store.follow(self._position, segment.uuid):
+            for event in events:
                 frame = event.frame
                 if isinstance(frame, RedactionFrame) and frame.target <= segment.last:
                     # What was read of it may not be kept either.
@@ -48,10 +65,12 @@ class Following(History):
                     self._contents.events[event.version] = event
                     self._apply(event)
                     count += 1
-        self._position = position
+        self._position, self._certain = position, not store.db.in_transaction
+        return count
+
+    def _forget(self) -> None:
         for name in ("items", "messages", "unpaired", "hidden", "problems", "pairing"):
             self.__dict__.pop(name, None)
-        return count
 
     def _apply(self, event: Event) -> None:
         # What was said is no part of the fold, and is not held by it.

@@ -14,6 +14,7 @@ import msgspec
 
 from turnlog.store import InvalidEvent, Request, Row, Store
 from turnlog.store.frames import Mode, RequestFrame
+from turnlog.store.streams import OPEN
 
 from .fold import RULES, Fold, Modes
 from .pairing import Pairing, pair
@@ -243,7 +244,7 @@ class History:
         yield from islice(self.items, given, None)
 
     def _page(self, index: slice) -> list[Item]:
-        start, stop = index.start or 0, index.stop
+        start, stop = min(index.start or 0, OPEN), None if index.stop is None else min(index.stop, OPEN)
         if "items" not in self.__dict__ and self._last is None and index.step in (None, 1):
             if start >= 0 and stop is not None and stop >= 0:
                 return list(islice(self._each(), start, stop))

@@ -64,7 +64,8 @@ class Shaped:
                 hides_all = mode == DELETING
                 if mode == REMOVING:
                     self._last_removing = max(self._last_removing, version)
-            if hides_all:
+            # What shared memory had before it was cleared can have answered calls that transfers removed meanwhile.
+            if hides_all and part is self.own:
                 part.reset = max(part.reset, version)
         for part in self.parts.values():
             if not part.reset:
@@ -132,7 +133,7 @@ class Shaped:
         kept: list[Piece] = []
         for piece in part.pieces[part.between(last.place[0], OPEN)]:
             if isinstance(piece, Run):
-                kept += piece.within(last.version, piece.last)
+                kept += piece.within(last.place[0], piece.last)
             elif piece.place >= last.place:
                 kept.append(piece)
         return kept

@@ -23,7 +23,6 @@ _OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
 _MEMORY = 1000
-_REWRITE_DUE = 1
 _WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 
 
@@ -72,6 +71,7 @@ class Database:
         self._closed = False
         self._erasing = False
         self._rewritten = True
+        self._due = 0
         self._timeout = timeout
         self._lock = threading.RLock()
         self._memory: dict[str | None, Any] = {}
@@ -136,6 +136,11 @@ class Database:
             raise
         return nested
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is going on."""
+        return self._connection.in_transaction
+
     def commit(self, nested: bool) -> None:
         """End what `begin` began; rolled back instead, if it fails."""
         try:
@@ -183,10 +188,11 @@ class Database:
     def erased(self) -> None:
         """Say, inside a transaction, that it erases: the file is then written anew when it has ended.
 
-        If it does not come to that, the next process that writes does it: the file itself says that it is due.
+        If it does not come to that, the next one to open the store for writing does it: the file's user_version is odd
+        while that is due. It only grows, so that nobody takes another's redaction for the one just seen to.
         """
-        if not self._erasing:
-            self._connection.execute(f"PRAGMA user_version = {_REWRITE_DUE}")
+        due = self._user_version()
+        self._connection.execute(f"PRAGMA user_version = {due + 1 + due % 2}")
         self._erasing = True
 
     @property
@@ -207,15 +213,31 @@ class Database:
         while True:
             try:
                 if not self._rewritten:
+                    self._due = self._user_version()
                     self._connection.execute("VACUUM")
-                    self._connection.execute("PRAGMA user_version = 0")
                     self._rewritten = True
                 busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             except sqlite3.OperationalError:
                 busy = True
+            if not busy:
+                self._retried(self._seen_to)
             if not busy or time.monotonic() >= deadline:
                 return not busy
             time.sleep(random.uniform(0, _PAUSE))
+
+    def _seen_to(self) -> None:
+        """Say that the rewrite is no longer due, unless somebody has erased more since it began."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            if self._due % 2 and self._user_version() == self._due:
+                self._connection.execute(f"PRAGMA user_version = {self._due + 1}")
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+
+    def _user_version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the live store to a new file; `progress` hears pages left and pages in all.
@@ -271,7 +293,7 @@ class Database:
         self._connection.execute("PRAGMA foreign_keys = ON")
         # What is redacted must leave the file's free space too (DESIGN section 7).
         self._connection.execute("PRAGMA secure_delete = ON")
-        if self._connection.execute("PRAGMA user_version").fetchone()[0] == _REWRITE_DUE:
+        if self._user_version() % 2:
             self._left = self._rewritten = False
         if migrations.MIGRATIONS.pending(self.tables):
             with self.transaction():

@@ -229,11 +229,13 @@ def follows_from_body(event: Event) -> bool:
         stored = msgspec.json.decode(event.frame_text)
     except (InvalidEvent, msgspec.MsgspecError, UnicodeError, RecursionError):
         return True
+    known = event.frame
+    if known is not None and msgspec.json.encode(stored).decode() != event.frame_text:
+        return False  # Not written as the format says, and so not found where its text is looked at.
     if derived is None:
         return True
     if not isinstance(stored, dict) or not msgspec.to_builtins(derived).keys() <= stored.keys():
         return False
-    known = event.frame
     return known is None or known == derived
 
 

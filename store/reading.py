@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import starmap
+from operator import itemgetter
 from typing import Any
 
 from . import streams
@@ -27,7 +28,7 @@ _EVENT = (
 )
 _PAGE = 1000
 # The condition of the index events_by_type, to the letter.
-_SHAPING = """(type <> 'message' OR substr(frame, 1, 16) = '{"role":"system"')"""
+_SHAPING = """(type <> 'message' OR instr(frame, '"role":"system"') > 0)"""
 _SHAPING_TYPES = "('assistant', 'transfer', 'summary', 'clear', 'rewind', 'message')"
 
 
@@ -180,7 +181,7 @@ class Reader:
                 f" AND type IN {_SHAPING_TYPES} AND version BETWEEN ? AND ?{wanted}",
                 (segment.key, segment.first, segment.last, *parameters),
             )
-            for version, type_, v, scope, text in sorted(rows):
+            for version, type_, v, scope, text in sorted(rows, key=itemgetter(0)):
                 frame = read_frame(type_, v, version, scope, text)
                 if frame is not None:
                     found.append((version, scope, frame))

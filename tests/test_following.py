@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from test_paging import counted
 from views import assistant, reply, rewind, to, told, user
 
 from turnlog.projections import Following, follow, history
-from turnlog.store import InvalidEvent, NotFound, Store
+from turnlog.store import InvalidEvent, NotFound, Store, StoreBusy
 
 Log = list[dict[str, Any]]
 
@@ -93,6 +94,56 @@ def test_what_is_appended_while_it_is_opened_is_there_once(monkeypatch: pytest.M
         view = follow(store, "c")
         monkeypatch.undo()
         assert view.catch_up() == 0
+        same(view, store, "c")
+
+
+def test_what_a_transaction_took_back_is_gone() -> None:
+    """A view that has caught up inside of a transaction shows nothing that was undone with it, and misses nothing."""
+    with Store(":memory:") as store:
+        store.append("c", [user("one")])
+        view = follow(store, "c")
+        with suppress(KeyError), store.transaction():
+            store.append("c", [user("never said")])
+            assert view.catch_up() == 1
+            assert view[-1].content == "never said"
+            raise KeyError
+        store.append("c", [user("real")])
+        store.append("c", [user("real too")])
+        assert view.catch_up() == 1
+        same(view, store, "c")
+
+
+def test_it_has_the_name_that_the_conversation_has() -> None:
+    """A new name is told once caught up, and a name that was erased no more."""
+    with Store(":memory:") as store:
+        store.append("c", [user("one")])
+        view = follow(store, "c")
+        store.rename("c", "d")
+        assert (view.catch_up(), view.conversation) == (0, "d")
+        store.erase("d")
+        assert view.catch_up() == 1
+        assert view.to_dict()["conversation"] == store.conversations()[0].uuid
+
+
+def test_an_error_leaves_it_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the log cannot be read to its end, nothing is taken in, and all of it the next time."""
+    with Store(":memory:") as store:
+        store.append("c", [user("one")])
+        view = follow(store, "c")
+        store.append("c", [user(str(number)) for number in range(1500)])
+        rows, reads = store.db.rows, iter(range(9))
+
+        def failing(sql: str, parameters: Any = ()) -> Any:
+            if "events.position >" in sql and next(reads):
+                raise StoreBusy("c", 0)
+            return rows(sql, parameters)
+
+        monkeypatch.setattr(store.db, "rows", failing)
+        with pytest.raises(StoreBusy):
+            view.catch_up()
+        monkeypatch.undo()
+        assert (view.version, len(view)) == (1, 1)
+        assert view.catch_up() == 1500
         same(view, store, "c")
 
 

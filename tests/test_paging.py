@@ -128,7 +128,11 @@ def test_more_than_there_are(many: int) -> None:
         store.append("c", [user(str(number)) for number in range(30)])
         store.append("c", [to("b", context={"type": "lastNMessages", "maxMessages": many})])
         assert len(history(store, "c", last=many).messages) == 30
-        assert history(store, "c")[-many:] == history(store, "c").messages
+        for whole in (slice(-many, None), slice(0, many), slice(None, many)):
+            assert history(store, "c")[whole] == history(store, "c").messages
+        assert history(store, "c")[many : many + 1] == []
+        with pytest.raises(IndexError):
+            history(store, "c")[many]
 
 
 @pytest.mark.parametrize("last", [-1, "3", 1.5, True])

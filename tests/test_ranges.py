@@ -10,7 +10,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from views import note, redact, reply, result, rewind, summary, to, told, user
+from views import clear, note, redact, reply, result, rewind, summary, to, told, user
 
 from turnlog.projections import MODES, History, VisibleMessage, history
 from turnlog.store import Store
@@ -137,3 +137,23 @@ def test_long_logs(seed: int) -> None:
             assert len(history(store, name, **query)) == len(messages)
             if name == "c":
                 assert told(view) == oracle.view([*log, *redacted], **query)
+
+
+def test_the_last_messages_from_a_summary_on() -> None:
+    """A summary stands where the first message that it covers stood, and `lastNMessages` keeps what comes after it."""
+    log = [*map(user, ("one", "two", "three")), summary("S", 1, 1), user("four")]
+    log.append(to("b", context={"type": "lastNMessages", "maxMessages": 4}))
+    with Store(":memory:") as store:
+        store.append("c", log)
+        assert [message.content for message in history(store, "c").messages] == ["S", "two", "three", "four"]
+
+
+def test_what_shared_memory_had_before_it_was_cleared() -> None:
+    """A transfer removes what it removed then, also where shared memory was cleared afterwards."""
+    log = [reply("", "t"), reply("", "t"), reply("", "t", scope="shared_memory"), result("t")]
+    log += [to("b", MODES[2], tool_call_id="t"), clear(scope="shared_memory")]
+    with Store(":memory:") as store:
+        store.append("c", log)
+        view = history(store, "c")
+        assert [message.version for message in view.messages] == [1, 4]
+        assert view.messages == plainly(view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,24 +114,71 @@ def test_indexed_and_redacted_at_once(path: Path) -> None:
         assert files_with(path, SECRET) == []
 
 
-def test_a_rewrite_that_did_not_come_about(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends between a redaction and the rewrite of the file leaves it to the next one that writes."""
+class TestRewrite:
+    """The rewrite of the file that a redaction asks for, where the process that redacts does not come to it."""
 
-    def due() -> bool:
+    @staticmethod
+    def due(path: Path) -> bool:
         with closing(sqlite3.connect(path)) as plain:
-            return bool(plain.execute("PRAGMA user_version").fetchone() == (1,))
+            return bool(plain.execute("PRAGMA user_version").fetchone()[0] % 2)
 
-    with Store(path) as store, monkeypatch.context() as patched:
-        patched.setattr(Database, "_rewrite", lambda self: False)
-        for conversation in TELLING:
-            assert not store.redact(conversation, [3], reason="asked for").left_every_file
-    assert due()
-    with Store(path, read_only=True) as store:
-        assert store.version("clear") == 5
-    with Store(path) as store:
-        store.append("another", [said()])
-    assert not due()
-    assert files_with(path, SECRET) == []
+    @staticmethod
+    @contextmanager
+    def ending(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+        """A store whose process ends before it rewrites the file."""
+        with Store(path) as store, monkeypatch.context() as patched:
+            patched.setattr(Database, "_rewrite", lambda self: False)
+            yield store
+
+    def test_the_next_one_to_open_it_does_it(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The file says that it is due; reading changes nothing, and the first write of another process sees to it."""
+        with self.ending(path, monkeypatch) as store:
+            for conversation in TELLING:
+                assert not store.redact(conversation, [3], reason="asked for").left_every_file
+        assert self.due(path)
+        with Store(path, read_only=True) as store:
+            assert store.version("clear") == 5
+        assert self.due(path)
+        with Store(path) as store:
+            store.append("another", [said()])
+        assert not self.due(path)
+        assert files_with(path, SECRET) == []
+
+    def test_after_a_part_that_was_undone(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a part of a transaction erased and took back does not hide what another part erased."""
+        with self.ending(path, monkeypatch) as store, store.transaction():
+            with suppress(KeyError), store.transaction():
+                store.redact("message", [3], reason="asked for")
+                raise KeyError
+            assert store.event("message", 3).body_text is not None
+            store.redact("message", [1], reason="asked for")
+        assert self.due(path)
+
+    def test_not_before_the_reader_has_gone(self, path: Path) -> None:
+        """While somebody's reading keeps the erased bytes in the WAL, the file says that it is due."""
+        with Store(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM events").fetchone()
+            assert not store.redact("message", [3], reason="asked for").left_every_file
+            assert self.due(path)
+            reader.execute("COMMIT")
+            store.append("another", [said()])
+            assert not self.due(path)
+
+    def test_another_s_redaction_is_not_taken_for_one_s_own(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What another process erases between the rewrite and the mark's going stays due."""
+        seen_to = Database._seen_to
+
+        def late(database: Database) -> None:
+            with self.ending(path, monkeypatch) as other:
+                other.redact("transfer", [3], reason="asked for")
+            seen_to(database)
+
+        with Store(path) as store:
+            with monkeypatch.context() as patched:
+                patched.setattr(Database, "_seen_to", late)
+                store.redact("message", [3], reason="asked for")
+            assert self.due(path)
 
 
 @pytest.mark.parametrize("size", [1, 300, 30_000])
