@@ -166,10 +166,7 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
     elif isinstance(new, Response):
         _check_parts("response", new.response)
     frame = new.frame()
-    body = fields.copy()
-    for name in HEADER:
-        body.pop(name, None)
-    body_text = _encode(body).decode()
+    body_text = _encode({name: value for name, value in fields.items() if name not in HEADER}).decode()
     if len(body_text) * 4 > MAX_BYTES and len(body_text.encode()) > MAX_BYTES:
         raise InvalidEvent("event", type_, f"has {len(body_text.encode())} bytes, more than {MAX_BYTES}")
     return Prepared(
@@ -219,11 +216,11 @@ def same_body(one: str, other: str) -> bool:
 
 
 def _class_of(type_: object) -> type[NewEvent]:
-    if isinstance(type_, str):
-        if type_ in TYPES:
-            return TYPES[type_]
-        if CUSTOM_TYPE.match(type_):
-            return Custom
+    cls = TYPES.get(type_) if isinstance(type_, str) else None
+    if cls is not None:
+        return cls
+    if isinstance(type_, str) and CUSTOM_TYPE.match(type_):
+        return Custom
     known = ", ".join(TYPES)
     raise InvalidEvent("type", type_, f"is not one of {known}, nor a type of one's own (x:…)")
 

@@ -7,7 +7,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -178,11 +178,11 @@ class Database:
             self._memory_as_of = as_of
         return self._memory.get(key)
 
-    def remember(self, keys: Iterable[str | None], value: Any) -> None:
+    def remember(self, keys: tuple[str | None, str | None], value: Any) -> None:
         """Inside a transaction that has looked at what is remembered, and whose writes left the rest of it true."""
         if len(self._memory) >= _MEMORY:
             self._memory.clear()
-        self._memory.update(dict.fromkeys(keys, value))
+        self._memory[keys[0]] = self._memory[keys[1]] = value
         self._memory_as_of = (self._memory_as_of[0], self._connection.total_changes)
 
     def erased(self) -> None:

@@ -40,7 +40,7 @@ from .frames import (
 )
 
 SCOPES = ("chat", "agent", "coder", "shared_memory")
-HEADER = ("type", "v", "scope", "id", "occurred_at")
+HEADER = frozenset(("type", "v", "scope", "id", "occurred_at"))
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z")]
 SCOPE = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -342,4 +342,4 @@ CUSTOM_TYPE = re.compile(r"x:[^\x00-\x20\x7f-\x9f]{1,100}\Z")
 
 
 def _calls(calls: list[ToolCall] | None) -> tuple[Call, ...]:
-    return tuple(Call(id=call.id, name=call.name) for call in calls or ())
+    return tuple([Call(id=call.id, name=call.name) for call in calls]) if calls else ()
