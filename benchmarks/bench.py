@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from statistics import median
 from time import monotonic
 from typing import TypeVar
 
@@ -84,9 +83,10 @@ def asks(worker: Worker, call: str, **arguments: object) -> Callable[[], float]:
     return lambda: float(worker.ask(call, **arguments))
 
 
-def ratio(measured: Sequence[float], base: Sequence[float]) -> float:
-    """Of the medians."""
-    return median(measured) / median(base)
+def middle(measured: Sequence[float], base: Sequence[float]) -> tuple[float, float]:
+    """Both of the round whose ratio is the median: what was measured in one round was measured in the same mood."""
+    rounds = sorted(zip(measured, base, strict=True), key=lambda one: one[0] / one[1])
+    return rounds[len(rounds) // 2]
 
 
 def at_most(what: str, base: str, ours: str, measured: float, limit: float, of: str = "raw") -> Row:
