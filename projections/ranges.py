@@ -108,6 +108,11 @@ def _said(row: Row, scope: str, active: str | None) -> Item | None:
 
 def _stretches(runs: Mapping[str, Sequence[Run]], last: int) -> list[tuple[int, int, list[str]]]:
     """The ranges of versions to read, in order, each with the scopes that have runs there."""
+    if len(runs) == 1:
+        ((scope, own),) = runs.items()
+        if len(own) == 1:
+            first, upto = own[0].first, min(own[0].last, last)
+            return [(first, upto, [scope])] if first <= upto else []
     edges = []
     for scope, own in runs.items():
         begun = ended = 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from .pairing import Pairing
 from .ranges import MANY
 from .shaping import Shaped, Unsure
@@ -13,13 +11,6 @@ from .view import Item
 
 # Rows to read beyond those that are asked for: the last results' calls stand before them.
 _BEFORE = 6
-
-
-class _Entry(msgspec.Struct, eq=False):
-    """An item met on the way back; a result is not told visible or hidden before its call is met."""
-
-    item: Item
-    visible: bool | None = True
 
 
 def each_item(shaped: Shaped, bodies: bool = True) -> Iterator[Item]:
@@ -50,37 +41,40 @@ def last_items(shaped: Shaped, count: int) -> list[Item]:
     :raises Unsure: a removed call that ranges do not remember might have taken the result.
     """
     gone = set(shaped.own.gone)
-    entries: list[_Entry] = []
-    pending: dict[str, list[_Entry]] = {}
+    items: list[Item] = []
+    # Whether each is visible; None of a result, before its call is met.
+    shown: list[bool | None] = []
+    pending: dict[str, list[int]] = {}
     settled = found = 0
     for item in shaped.backwards(min(count + _BEFORE, MANY)) if count else ():
-        for index in range(len(item.calls) - 1, -1, -1):
+        for index in reversed(range(len(item.calls))) if item.calls else ():
             removal = item.removed.get(index)
             if removal is not None and not removal.unanswered:
                 continue
             waiting = pending.get(item.calls[index].id, [])
-            for entry in reversed(waiting):
-                if removal is None or removal.by < entry.item.version:
-                    waiting.remove(entry)
-                    entry.visible = removal is None
-                    if entry.visible:
-                        _check(shaped, item, entry.item)
+            for at in reversed(waiting):
+                if removal is None or removal.by < items[at].version:
+                    waiting.remove(at)
+                    shown[at] = removal is None
+                    if removal is None:
+                        _check(shaped, item, items[at])
                     break
         if gone and item in gone:
             continue
-        entry = _Entry(item)
         if item.role == "tool" and item.tool_call_id is not None:
             if item.calls:
                 raise Unsure
-            entry.visible = None
-            pending.setdefault(item.tool_call_id, []).append(entry)
-        entries.append(entry)
-        while settled < len(entries) and entries[settled].visible is not None:
-            found += entries[settled].visible is True
+            pending.setdefault(item.tool_call_id, []).append(len(items))
+            shown.append(None)
+        else:
+            shown.append(True)
+        items.append(item)
+        while settled < len(shown) and shown[settled] is not None:
+            found += shown[settled] is True
             settled += 1
         if found >= count:
             break
-    visible = [entry.item for entry in entries if entry.visible]
+    visible = [item for item, is_shown in zip(items, shown, strict=True) if is_shown]
     return visible[:count][::-1]
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import starmap
 from operator import itemgetter
 from typing import Any
@@ -324,6 +324,11 @@ def _pieces(stream: Stream, first: int, last: int | None, backwards: bool) -> li
 
 
 def _filter(types: Collection[str] | None, scopes: Collection[str | None] | None) -> tuple[str, tuple[Any, ...]]:
+    return _conditions(None if types is None else tuple(types), None if scopes is None else tuple(scopes))
+
+
+@lru_cache
+def _conditions(types: tuple[str, ...] | None, scopes: tuple[str | None, ...] | None) -> tuple[str, tuple[Any, ...]]:
     conditions, parameters = "", []
     if types is not None:
         conditions += f" AND type IN ({', '.join('?' * len(types))})"
