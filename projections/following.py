@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from turnlog.store import Event, Row, Store
+from turnlog.store import Store
 from turnlog.store.frames import Mode, RedactionFrame
 
 from .fold import Fold, Modes
 from .history import History
 from .reading import Reading
 from .redactions import Redactions
+from .state import SHARED
 
 
 class Following(History):
@@ -27,8 +28,8 @@ class Following(History):
         self._position = position
         # What is read inside of a transaction may yet be undone.
         self._certain = not self._reading.store.db.in_transaction
-        for event in self._reading.events(self.scope):
-            self._apply(event)
+        for row in self._reading.shapes(self.scope):
+            self.fold.apply(row)
 
     def catch_up(self) -> int:
         """Take in what has been appended since, in order; how many events that were, of whatever scope.
@@ -62,8 +63,10 @@ class Following(History):
                     count += not own
                 if own and event.version > self.version:
                     self.version = self._reading.version = event.version
-                    self._contents.events[event.version] = event
-                    self._apply(event)
+                    if event.scope in (self.scope, SHARED):
+                        self._contents.events[event.version] = event
+                    # What was said is no part of the fold, and is not held by it.
+                    self.fold.apply(event.bare)
                     count += 1
         self._position, self._certain = position, not store.db.in_transaction
         return count
@@ -71,11 +74,6 @@ class Following(History):
     def _forget(self) -> None:
         for name in ("items", "messages", "unpaired", "hidden", "problems", "pairing"):
             self.__dict__.pop(name, None)
-
-    def _apply(self, event: Event) -> None:
-        # What was said is no part of the fold, and is not held by it.
-        shape = (event.conversation, event.version, event.type, event.v, event.scope, event.frame_text)
-        self.fold.apply(Row(*shape, body_text=None))
 
 
 def follow(

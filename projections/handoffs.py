@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from turnlog.store import Row, Store
+from turnlog.store import Store
 from turnlog.store.frames import Mode, TransferFrame
 
 from .fold import Fold
@@ -64,11 +64,9 @@ def handoffs(
 
 def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> list[Handoff]:
     fold = Fold(scope, reading.modes(scope, mode, modes))
-    events: dict[int, Row] = {}
-    contents = Contents(events, reading.redactions)
+    contents = Contents({}, reading.redactions)
     found = []
-    for event in reading.events(scope):
-        events[event.version] = event
+    for event in reading.shapes(scope):
         frame = event.frame
         if not isinstance(frame, TransferFrame):
             fold.apply(event)
@@ -88,6 +86,9 @@ def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[in
             if item in stays and index in item.removed
         ]
         kept = stays & set(before)
+        added = [item for item in after if item not in kept]
+        told = {event.version, *(item.source for item in added)}
+        contents.events.update((row.version, row) for row in reading.store.rows_of(reading.stream, told))
         found.append(
             Handoff(
                 conversation=reading.conversation,
@@ -101,9 +102,9 @@ def _of_scope(reading: Reading, scope: str, mode: Mode | None, modes: Mapping[in
                 after=len(after),
                 kept=len(kept),
                 hid=sorted(hid, key=lambda hidden: (hidden.version, hidden.origin, hidden.call or "")),
-                added=[contents.message(item) for item in after if item not in kept],
+                added=list(map(contents.message, added)),
                 tool_call_id=frame.tool_call_id,
-                reason=event.body.get("reason"),
+                reason=contents.events[event.version].body.get("reason"),
                 inferred=bool(frame.inferred),
                 problems=[problem for problem in problems(fold, pairing, []) if problem not in known],
             )

@@ -299,9 +299,8 @@ class History:
     def fold(self) -> Fold:
         """The plain fold of all the events of this view."""
         fold = Fold(self.scope, self._modes)
-        for event in self._reading.events(self.scope):
-            fold.apply(event)
-            self._contents.events[event.version] = event
+        for row in self._reading.shapes(self.scope):
+            fold.apply(row)
         return fold
 
     def message(self, item: Item) -> VisibleMessage:

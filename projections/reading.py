@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import get_args
 
-from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Store
+from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Row, Store
 from turnlog.store.frames import Mode
 from turnlog.store.streams import Stream
 
@@ -38,9 +38,9 @@ class Reading:
         """The same conversation up to another version, with other redactions if they are given."""
         return Reading(self.store, self.stream, version, redactions or self.redactions)
 
-    def events(self, scope: str) -> Iterator[Event]:
-        """The events that a view of `scope` folds."""
-        return self.store.events(self.stream, 1, self.version, scopes={scope, SHARED, None})
+    def shapes(self, scope: str) -> Iterator[Row]:
+        """The events that a view of `scope` folds, without what they say."""
+        return self.store.shapes(self.stream, self.version, {scope, SHARED, None})
 
     def shaping(self, scope: str) -> list[Shaping]:
         """Those of them that change the shape of the view."""

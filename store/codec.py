@@ -77,6 +77,11 @@ class Row(msgspec.Struct, frozen=True, eq=False, gc=False):
         return read_frame(self.type, self.v, self.version, self.scope, self.frame_text)
 
     @property
+    def bare(self) -> Row:
+        """The same without what it says."""
+        return Row(self.conversation, self.version, self.type, self.v, self.scope, self.frame_text, None)
+
+    @property
     def body(self) -> dict[str, Any]:
         """The event's own fields as they were written; empty once redacted."""
         return _object(self.body_text or "{}")

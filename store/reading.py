@@ -22,6 +22,7 @@ from .frames import Frame, read_frame
 from .streams import OPEN, Segment, Stream
 
 _ROW = "events.version, events.type, events.v, events.scope, events.frame, events.body"
+_SHAPE = _ROW.replace("events.body", "NULL")
 _EVENT = (
     f"{_ROW}, events.position, events.id, events.recorded_at, events.occurred_at, events.salt, events.body_digest,"
     " events.digest"
@@ -143,11 +144,21 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        columns = _ROW if bodies else _ROW.replace("events.body", "NULL")
+        columns = _ROW if bodies else _SHAPE
         wanted, parameters = _filter(("message", "response"), scopes)
         for segment in _pieces(self.stream(conversation), first, last, backwards):
             for rows in self._pages(columns, segment, wanted, parameters, backwards, page):
                 yield list(starmap(partial(Row, segment.uuid), rows))
+
+    def shapes(self, conversation: str | Stream, last: int, scopes: Collection[str | None]) -> Iterator[Row]:
+        """The events up to version `last`, in order, without what they say: what a fold needs of them.
+
+        :raises NotFound: there is no such conversation.
+        """
+        wanted, parameters = _filter(None, scopes)
+        for segment in _pieces(self.stream(conversation), 1, last, False):
+            for rows in self._pages(_SHAPE, segment, wanted, parameters, False, _PAGE):
+                yield from starmap(partial(Row, segment.uuid), rows)
 
     def rows_of(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[Row]:
         """The events of these versions, as views need them.
