@@ -22,58 +22,51 @@ class Following(History):
 
     def __init__(self, reading: Reading, scope: str, modes: Modes, position: int) -> None:
         super().__init__(reading, scope, modes, fold=Fold(scope, modes))
-        self._begin(position)
-
-    def _begin(self, position: int) -> None:
         self._position = position
         # What is read inside of a transaction may yet be undone.
-        self._certain = not self._reading.store.db.in_transaction
-        for row in self._reading.shapes(self.scope):
+        self._certain = not reading.store.db.in_transaction
+        for row in reading.shapes(scope):
             self.fold.apply(row)
 
     def catch_up(self) -> int:
         """Take in what has been appended since, in order; how many events that were, of whatever scope.
 
-        Those of a fork are its own, and the redactions of what it shares with its parents. What was taken in inside of
-        a transaction is read anew after it, since it may have been undone.
+        Those of a fork are its own, and its parents' redactions. What was taken in inside of a transaction is read anew
+        after it, since it may have been undone.
         """
         store, position = self._reading.store, self._reading.store.position()
         stream = store.stream(self._reading.stream.uuid)
         self.conversation = self._reading.conversation = stream.label
-        if not self._certain:
-            before, reading = self.version, Reading(store, stream)
-            self._forget()
-            super().__init__(reading, self.scope, self._modes, fold=Fold(self.scope, self._modes))
-            self._begin(position)
-            return max(0, self.version - before)
-        if position == self._position:
+        if position == self._position and self._certain:
             return 0
         # Read whole before any of it is taken in, so that an error leaves the view as it was.
         news = [(segment, [*store.follow(self._position, segment.uuid)]) for segment in stream.lineage]
-        self._forget()
-        count = 0
+        redactions = sum(isinstance(event.frame, RedactionFrame) for _, events in news[:-1] for event in events)
+        if not self._certain:
+            before, anew = self.version, Following(Reading(store, stream), self.scope, self._modes, position)
+            self.__dict__ = anew.__dict__
+            return max(0, self.version - before) + redactions
+        for name in ("items", "messages", "unpaired", "hidden", "problems", "pairing"):
+            self.__dict__.pop(name, None)
+        before = self.version
         for segment, events in news:
-            own = segment.key == stream.key
             for event in events:
-                frame = event.frame
-                if isinstance(frame, RedactionFrame) and frame.target <= segment.last:
-                    # What was read of it may not be kept either.
-                    self._contents.events.pop(frame.target, None)
-                    self._reading.redactions = self._contents.redactions = Redactions(store.redactions(stream))
-                    count += not own
-                if own and event.version > self.version:
+                if isinstance(event.frame, RedactionFrame):
+                    self._redact(event.frame.target if event.frame.target <= segment.last else None)
+                if segment.key == stream.key and event.version > self.version:
                     self.version = self._reading.version = event.version
                     if event.scope in (self.scope, SHARED):
                         self._contents.events[event.version] = event
                     # What was said is no part of the fold, and is not held by it.
                     self.fold.apply(event.bare)
-                    count += 1
         self._position, self._certain = position, not store.db.in_transaction
-        return count
+        return self.version - before + redactions
 
-    def _forget(self) -> None:
-        for name in ("items", "messages", "unpaired", "hidden", "problems", "pairing"):
-            self.__dict__.pop(name, None)
+    def _redact(self, target: int | None) -> None:
+        """Take the redactions in, and drop what was read of the version that was erased, if the view can show it."""
+        self._contents.events.pop(target or 0, None)
+        redactions = Redactions(self._reading.store.redactions(self._reading.stream))
+        self._reading.redactions = self._contents.redactions = redactions
 
 
 def follow(

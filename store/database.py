@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -145,7 +146,7 @@ class Database:
         """End what `begin` began; rolled back instead, if it fails."""
         try:
             self._writer.execute("RELEASE nested" if nested else "COMMIT")
-            if not self.left_every_file and not nested:
+            if not nested and (self._erasing or not self._left or self._due):
                 self._left = self._rewrite()
         except BaseException as error:
             self.roll_back(nested, error)
@@ -197,8 +198,13 @@ class Database:
 
     @property
     def left_every_file(self) -> bool:
-        """Whether nothing that was erased is still in a file."""
-        return self._left and not self._erasing
+        """Whether nothing that was erased, by whomever, is still in a file."""
+        return self._left and not self._erasing and not self.rewrite_due
+
+    @property
+    def rewrite_due(self) -> bool:
+        """Whether something was erased and the file has not been written anew since."""
+        return self._user_version() % 2 == 1
 
     def _rewrite(self) -> bool:
         """Write the file anew and empty the WAL; False if somebody who holds an old state of the store holds it up.
@@ -220,7 +226,9 @@ class Database:
             except sqlite3.OperationalError:
                 busy = True
             if not busy:
-                self._retried(self._seen_to)
+                # Who has the lock now keeps nothing in the files; the next write says so if this one cannot.
+                with suppress(sqlite3.OperationalError):
+                    self._seen_to()
             if not busy or time.monotonic() >= deadline:
                 return not busy
             time.sleep(random.uniform(0, _PAUSE))
@@ -235,6 +243,7 @@ class Database:
         except BaseException:
             self._connection.execute("ROLLBACK")
             raise
+        self._due = 0
 
     def _user_version(self) -> int:
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
@@ -247,11 +256,13 @@ class Database:
         if Path(target).exists():
             raise StoreUnusable(str(target), "exists already; a backup goes to a new file")
         source = self._connection if self.path == ":memory:" else self._connect()
+        begun = False
         try:
             copy = sqlite3.connect(target)
             try:
                 # The open read transaction keeps writers from making the backup start again.
                 self._retried(lambda: source.execute("BEGIN"))
+                begun = True
                 self._retried(lambda: source.execute("SELECT count(*) FROM sqlite_schema").fetchone())
                 source.backup(copy, pages=1024, progress=progress and (lambda _, left, total: progress(left, total)))
                 source.execute("COMMIT")
@@ -266,6 +277,8 @@ class Database:
         finally:
             if source is not self._connection:
                 source.close()
+            elif begun and source.in_transaction:
+                source.execute("ROLLBACK")
 
     def _connect(self) -> sqlite3.Connection:
         existing = Path(self.path)
@@ -293,7 +306,7 @@ class Database:
         self._connection.execute("PRAGMA foreign_keys = ON")
         # What is redacted must leave the file's free space too (DESIGN section 7).
         self._connection.execute("PRAGMA secure_delete = ON")
-        if self._user_version() % 2:
+        if self.rewrite_due:
             self._left = self._rewritten = False
         if migrations.MIGRATIONS.pending(self.tables):
             with self.transaction():

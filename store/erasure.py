@@ -41,6 +41,8 @@ def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
         if db.row("SELECT 1 FROM search WHERE rowid = ?", (position,)) is not None:
             db.rows("DELETE FROM search WHERE rowid = ?", (position,))
             indexed = True
+    if db.rewrite_due:
+        db.erased()  # By somebody who has not come to it, perhaps of these same events.
     if indexed:
         # A deleted row's words stay in the index until its segments are merged.
         db.rows("INSERT INTO search (search) VALUES ('optimize')")

@@ -20,7 +20,7 @@ from .streams import Stream
 class Redacted:
     """What a redaction erased, or would: `summaries` cover what goes and still tell of it.
 
-    `left_every_file` is False while a reader keeps the erased bytes in the WAL: they go when it has closed the store.
+    `left_every_file` is False while a reader keeps erased bytes in the WAL: they go with the next write after that.
     """
 
     erased: list[Target]

@@ -167,3 +167,18 @@ def test_the_times_in_the_views(tmp_path: Path, plain: tuple[sqlite3.Connection,
         times = connection.execute(f"SELECT version, recorded_at FROM {view} WHERE conversation = 'call'").fetchall()
         assert {row["version"]: row["recorded_at"] for row in times}.items() <= exact.items()
         assert len(times) > 2
+
+
+def test_a_backup_of_memory_that_fails_leaves_the_store_usable(tmp_path: Path) -> None:
+    """What begins for the copy ends with it, so that appends are on their own again and another backup works."""
+
+    def interrupted(left: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with Store(":memory:") as store:
+        store.append("c", [{"type": "clear"}])
+        with pytest.raises(KeyboardInterrupt):
+            store.backup(tmp_path / "a.db", progress=interrupted)
+        assert not store.db.in_transaction
+        store.append("c", [{"type": "clear"}])
+        store.backup(tmp_path / "b.db")

@@ -78,7 +78,11 @@ def test_a_fork_follows_the_redactions_of_its_parent() -> None:
         view = follow(store, "kid")
         assert [message.content for message in view] == ["a secret", "kept"]
         store.append("c", [user("later")])
-        store.redact("c", [1, 3], reason="asked for")
+        store.redact("c", [1], reason="asked for", replacement="a name")
+        assert view.catch_up() == 1
+        same(view, store, "kid")
+        assert [message.content for message in view] == ["a name", "kept"]
+        store.redact("c", [4], reason="the replacement told too much")
         assert view.catch_up() == 1
         same(view, store, "kid")
         assert [message.content for message in view] == ["[redacted]", "kept"]
@@ -144,6 +148,28 @@ def test_an_error_leaves_it_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
         assert (view.version, len(view)) == (1, 1)
         assert view.catch_up() == 1500
+        same(view, store, "c")
+
+
+def test_an_error_while_it_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that has to be read anew stays as it was until that has been done."""
+    with Store(":memory:") as store:
+        store.append("c", [user("one")])
+        view = follow(store, "c")
+        with store.transaction():
+            store.append("c", [user("two")])
+            assert view.catch_up() == 1
+        store.append("c", [user("three")])
+
+        def failing(*_: Any) -> Any:
+            raise StoreBusy("c", 0)
+
+        monkeypatch.setattr(store, "shapes", failing)
+        with pytest.raises(StoreBusy):
+            view.catch_up()
+        monkeypatch.undo()
+        assert (view.version, len(view)) == (2, 2)
+        assert view.catch_up() == 1
         same(view, store, "c")
 
 

@@ -165,6 +165,33 @@ class TestRewrite:
             store.append("another", [said()])
             assert not self.due(path)
 
+    def test_a_lock_that_is_not_had_for_it(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What was committed is no error because the mark could not be taken off: that is left to the next write."""
+        seen_to = Database._seen_to
+
+        def locked_out(database: Database) -> None:
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                seen_to(database)
+
+        with Store(path) as store:
+            with monkeypatch.context() as patched:
+                patched.setattr(Database, "_seen_to", locked_out)
+                store.redact("message", [3], reason="asked for")
+            assert self.due(path)
+            store.append("another", [said()])
+            assert not self.due(path)
+
+    def test_what_another_did_not_come_to_is_seen_to(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A redaction by a store that was open all the while does what a process that has ended left undone."""
+        with Store(path) as store:
+            assert store.version("message") == 4
+            with self.ending(path, monkeypatch) as other:
+                for conversation in TELLING:
+                    other.redact(conversation, [3], reason="asked for")
+            assert store.redact("message", [3], reason="again").left_every_file
+            assert files_with(path, SECRET) == []
+
     def test_another_s_redaction_is_not_taken_for_one_s_own(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What another process erases between the rewrite and the mark's going stays due."""
         seen_to = Database._seen_to

@@ -126,7 +126,7 @@ def transcript(history: History, in_part: bool = False) -> None:
         out.print()
         out.print(_heading(message))
         _content(out, message)
-    if not history.messages:
+    if not history.messages and not in_part:
         out.print(Text("nothing is visible here", "dim"))
     if in_part:
         out.print()
