@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from turnlog.projections import handoffs, history, path_of, usage
+from turnlog.projections import follow, handoffs, history, path_of, usage
 from turnlog.store import Describe, Message, Store, Summary, Transfer
 
 READS: dict[str, Callable[[Store], object]] = {
     "history": lambda store: history(store, "c").to_dict(),
     "history of a scope of one's own": lambda store: history(store, "c", "lab").messages,
     "last": lambda store: history(store, "c", at=5, last=2).messages,
+    "len": lambda store: len(history(store, "c")),
+    "page": lambda store: history(store, "c")[1:3],
+    "kept open": lambda store: (kept := follow(store, "c"), store.append("c", [{"type": "clear"}]), kept.catch_up()),
     "digest": lambda store: history(store, "c").digest,
     "fork": lambda store: history(store, "kid").messages,
     "handoffs": lambda store: handoffs(store, "c"),
