@@ -41,6 +41,7 @@ class Following(History):
             return 0
         # Read whole before any of it is taken in, so that an error leaves the view as it was.
         news = [(segment, [*store.follow(self._position, segment.uuid)]) for segment in stream.lineage]
+        shown = Redactions(store.redactions(stream))
         redactions = sum(isinstance(event.frame, RedactionFrame) for _, events in news[:-1] for event in events)
         if not self._certain:
             before, anew = self.version, Following(Reading(store, stream), self.scope, self._modes, position)
@@ -51,22 +52,19 @@ class Following(History):
         before = self.version
         for segment, events in news:
             for event in events:
-                if isinstance(event.frame, RedactionFrame):
-                    self._redact(event.frame.target if event.frame.target <= segment.last else None)
+                frame = event.frame
+                if isinstance(frame, RedactionFrame) and frame.target <= segment.last:
+                    # What was read of it may not be kept either.
+                    self._contents.events.pop(frame.target, None)
                 if segment.key == stream.key and event.version > self.version:
                     self.version = self._reading.version = event.version
                     if event.scope in (self.scope, SHARED):
                         self._contents.events[event.version] = event
                     # What was said is no part of the fold, and is not held by it.
                     self.fold.apply(event.bare)
+        self._reading.redactions = self._contents.redactions = shown
         self._position, self._certain = position, not store.db.in_transaction
         return self.version - before + redactions
-
-    def _redact(self, target: int | None) -> None:
-        """Take the redactions in, and drop what was read of the version that was erased, if the view can show it."""
-        self._contents.events.pop(target or 0, None)
-        redactions = Redactions(self._reading.store.redactions(self._reading.stream))
-        self._reading.redactions = self._contents.redactions = redactions
 
 
 def follow(

@@ -67,9 +67,9 @@ class History:
 
     def __len__(self) -> int:
         """How many messages are visible; what they say is not read for it."""
-        if "items" not in self.__dict__ and self._shaped is not None and self._last is None:
+        if self._unread is not None:
             with suppress(Unsure):
-                return sum(1 for _ in each_item(self._shaped, bodies=False))
+                return sum(1 for _ in each_item(self._unread, bodies=False))
         return len(self.items)
 
     def __bool__(self) -> bool:
@@ -232,12 +232,17 @@ class History:
         self._load([version])
         return self._contents.model(version)
 
+    @property
+    def _unread(self) -> Shaped | None:
+        """The ranges, if the view has all messages and they have not been read yet."""
+        return None if self._last is not None or "items" in self.__dict__ else self._shaped
+
     def _each(self) -> Iterator[Item]:
         """The visible items in order; those that have been read already are not read again."""
         given = 0
-        if "items" not in self.__dict__ and self._shaped is not None and self._last is None:
+        if self._unread is not None:
             with suppress(Unsure):
-                for item in each_item(self._shaped):
+                for item in each_item(self._unread):
                     yield from self._loaded([item])
                     given += 1
                 return
@@ -245,17 +250,17 @@ class History:
 
     def _page(self, index: slice) -> list[Item]:
         start, stop = min(index.start or 0, OPEN), None if index.stop is None else min(index.stop, OPEN)
-        if "items" not in self.__dict__ and self._last is None and index.step in (None, 1):
+        if self._unread is not None and index.step in (None, 1):
             if start >= 0 and stop is not None and stop >= 0:
                 return list(islice(self._each(), start, stop))
-            if start < 0 and (stop is None or stop < 0) and self._shaped is not None:
+            if start < 0 and (stop is None or stop < 0):
                 with suppress(Unsure):
-                    return self._loaded(last_items(self._shaped, -start))[:stop]
+                    return self._loaded(last_items(self._unread, -start))[:stop]
         return self.items[index]
 
     def _loaded(self, items: list[Item]) -> list[Item]:
         """The same items, once what they say has been read."""
-        self._load(item.source for item in items if item.source not in self._contents.events)
+        self._load(item.source for item in items)
         return items
 
     def _load(self, versions: Iterable[int]) -> None:

@@ -246,7 +246,7 @@ class Database:
         self._due = 0
 
     def _user_version(self) -> int:
-        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        return int((self.row("PRAGMA user_version") or (0,))[0])
 
     def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the live store to a new file; `progress` hears pages left and pages in all.

@@ -24,7 +24,7 @@ class Target:
 
 def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
     """Reduce events to their frames, inside the transaction that appended their redactions."""
-    indexed = False
+    erased = indexed = False
     for version in versions:
         row = db.row(
             "SELECT position, salt, body FROM events WHERE conversation = ? AND version = ? AND body IS NOT NULL",
@@ -33,7 +33,7 @@ def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
         if row is None:
             continue
         position, salt, body = row
-        db.erased()
+        erased = True
         db.rows(
             "UPDATE events SET body = NULL, salt = NULL, body_digest = ? WHERE conversation = ? AND version = ?",
             (digest_of_body(salt, body), stream.key, version),
@@ -41,8 +41,9 @@ def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
         if db.row("SELECT 1 FROM search WHERE rowid = ?", (position,)) is not None:
             db.rows("DELETE FROM search WHERE rowid = ?", (position,))
             indexed = True
-    if db.rewrite_due:
-        db.erased()  # By somebody who has not come to it, perhaps of these same events.
+    # What somebody else erased and has not come to, perhaps of these same events, is seen to with it.
+    if erased or db.rewrite_due:
+        db.erased()
     if indexed:
         # A deleted row's words stay in the index until its segments are merged.
         db.rows("INSERT INTO search (search) VALUES ('optimize')")

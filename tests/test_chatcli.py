@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,6 @@ SUMMARY = {"role": "user", "content": "They met.", "meta": {"is_summary": True, 
 SYSTEM = {"role": "system", "content": "You help."}
 ODDLY: list[Any] = [False, None, 1, "true", []]
 RESULT = {"role": "tool", "tool_call_id": "t1", "content": "ok"}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(":memory:") as store:
-        yield store
 
 
 def session(**scopes: Any) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +43,6 @@ class Fake:
         self.calls.append((previous, [message.version for message in messages]))
         self.meanwhile()
         return Compressed(self.text, self.usage)
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(":memory:") as store:
-        yield store
 
 
 def exported(store: Store) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from turnlog.projections import History, describe, history
 from turnlog.store import InvalidEvent, Request, Rewind, Store, Summary
 
 AIRLINE = Path(__file__).parent / "data" / "airline.jsonl"
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(":memory:") as store:
-        yield store
 
 
 def encode(*values: Any) -> bytes:

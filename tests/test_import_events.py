@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from turnlog.projections import history
 from turnlog.store import Describe, Event, Message, NameTaken, Redaction, RestoreRefused, Store, Summary, ToolCall
 
 LONG_AGO = "2024-05-15T15:00:00Z"
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(":memory:") as store:
-        yield store
 
 
 def lines(*events: dict[str, Any]) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ from turnlog.store.frames import Mode
 AIRLINE = Path(__file__).parent / "data" / "airline.jsonl"
 Json = dict[str, Any]
 REMOVE: Mode = "swap-system-message-in-history-and-remove-transfer-tool-messages"
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(":memory:") as store:
-        yield store
 
 
 def calls(*named: tuple[str, str], arguments: str = "{}") -> Json:
