@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from turnlog.interfaces.importing import import_file
+from turnlog.importing import import_file
 from turnlog.projections import VisibleMessage, history
 from turnlog.projections.compaction.digest import DigestCompressor
 from turnlog.store import Store

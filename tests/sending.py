@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from wire_rules import obeys
 
-from turnlog.interfaces.wires import WIRES, Adapted, Wire, adapt
 from turnlog.projections import History
 from turnlog.projections.cache_points import CachePoint
+from turnlog.wires import WIRES, Adapted, Wire, adapt
 
 both = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 

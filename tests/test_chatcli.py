@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from turnlog.interfaces.cli import main
-from turnlog.interfaces.formats import chatcli
-from turnlog.interfaces.formats import log as events_format
-from turnlog.interfaces.formats.document import BrokenFile
-from turnlog.interfaces.formats.transfers import TransferTools
-from turnlog.interfaces.importing import Diverged, Imported, import_file
+from turnlog.cli import main
+from turnlog.formats import chatcli
+from turnlog.formats import log as events_format
+from turnlog.formats.document import BrokenFile
+from turnlog.formats.transfers import TransferTools
+from turnlog.importing import Diverged, Imported, import_file
 from turnlog.projections import describe, history
 from turnlog.projections.compaction import compact
 from turnlog.projections.compaction.digest import DigestCompressor

@@ -9,9 +9,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnlog.interfaces.formats import chatcli
-from turnlog.interfaces.formats.transfers import TransferTools
-from turnlog.interfaces.importing import Imported, import_file
+from turnlog.formats import chatcli
+from turnlog.formats.transfers import TransferTools
+from turnlog.importing import Imported, import_file
 from turnlog.projections import describe, history
 from turnlog.projections.compaction import compact
 from turnlog.projections.compaction.digest import DigestCompressor

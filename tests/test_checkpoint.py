@@ -17,7 +17,7 @@ from test_append import said
 from test_chain import export
 from test_verify import unguarded
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.store import Checkpoint, Fault, InvalidEvent, Store, read_checkpoint, read_line
 
 KEY = b"kept by the auditor"

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import diff, handoffs, history
 from turnlog.store import Redaction, Store, StoreUnusable
 

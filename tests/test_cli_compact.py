@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from views import reply, user
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import history
 from turnlog.projections.compaction import LEAST_SUMMARY_TOKENS
 from turnlog.store import Store

@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.store import Store, line_of
 from turnlog.store.chain import digest_of_body, digest_of_event, genesis, header
 from turnlog.store.codec import Event
 
-TURNLOG = [sys.executable, "-c", "from turnlog.interfaces.cli import main; main(prog_name='turnlog')"]
+TURNLOG = [sys.executable, "-c", "from turnlog.cli import main; main(prog_name='turnlog')"]
 # Each argument is a whole command: one process for several, since a process takes long to start.
 SEVERAL = """
 import sys
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 for command in sys.argv[1:]:
     main(command.split(), standalone_mode=False)
 """

@@ -10,7 +10,7 @@ import pytest
 from views import REMOVE, SHARED, clear, event, note, reply, result, summary, to, user
 from views import assistant as declared
 
-from turnlog.interfaces.formats import log as events_format
+from turnlog.formats import log as events_format
 from turnlog.projections import VisibleMessage, history
 from turnlog.projections.compaction import (
     DEFAULT_KEEP,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from views import SHARED, clear, event, note, redact, reply, result, rewind, summary, to, user
 
-from turnlog.interfaces.formats import log as events_format
+from turnlog.formats import log as events_format
 from turnlog.projections import VisibleMessage, history
 from turnlog.projections.compaction import (
     LEAST_SUMMARY_TOKENS,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from logs import SCOPES, event_at
 from views import REMOVE, SHARED, reply, result, summary, to, told, user
 
-from turnlog.interfaces.formats import log as events_format
+from turnlog.formats import log as events_format
 from turnlog.projections import MODES, History, VisibleMessage, history
 from turnlog.projections.compaction import (
     Compacted,

@@ -31,7 +31,7 @@ from views import (
     to,
 )
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import Explained, explain, history
 from turnlog.store import InvalidEvent, NotFound, Store
 

@@ -30,7 +30,7 @@ from views import (
     view,
 )
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import ADVICE, Finding, Problem, check, handoffs
 from turnlog.store import NotFound, Store, read_line
 

@@ -15,7 +15,7 @@ from logs import SCOPES, event_at, logs
 from test_append import recorded, said
 from views import assistant, clear, event, note, reply, result, rewind, summary, to, told
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import describe, handoffs, history
 from turnlog.store import DuplicateEvent, InvalidEvent, NameTaken, NotFound, Store, VersionConflict
 

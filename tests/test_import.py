@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from turnlog.interfaces.cli import main
-from turnlog.interfaces.formats.document import BrokenFile
-from turnlog.interfaces.importing import Diverged, Imported, import_file
+from turnlog.cli import main
+from turnlog.formats.document import BrokenFile
+from turnlog.importing import Diverged, Imported, import_file
 from turnlog.projections import History, describe, history
 from turnlog.store import InvalidEvent, Request, Rewind, Store, Summary
 

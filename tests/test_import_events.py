@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from turnlog.interfaces.cli import main
-from turnlog.interfaces.formats.document import BrokenFile
-from turnlog.interfaces.importing import Diverged, Imported, import_file
+from turnlog.cli import main
+from turnlog.formats.document import BrokenFile
+from turnlog.importing import Diverged, Imported, import_file
 from turnlog.projections import history
 from turnlog.store import Describe, Event, Message, NameTaken, Redaction, RestoreRefused, Store, Summary, ToolCall
 

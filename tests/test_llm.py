@@ -13,8 +13,8 @@ import pytest
 from llm.plugins import pm
 from views import reply, user
 
-from turnlog.interfaces import llm
-from turnlog.interfaces.formats import log as events_format
+from turnlog import llm
+from turnlog.formats import log as events_format
 from turnlog.projections import history
 from turnlog.projections.compaction import CompressionFailed, ModelCompressor, ModelReply, ModelRequest, compact
 from turnlog.store import NotFound, Store, TokenUsage

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnlog.interfaces.cli import main
-from turnlog.interfaces.formats import openai
-from turnlog.interfaces.formats.transfers import TransferTools
-from turnlog.interfaces.importing import Imported, import_file
+from turnlog.cli import main
+from turnlog.formats import openai
+from turnlog.formats.transfers import TransferTools
+from turnlog.importing import Imported, import_file
 from turnlog.projections import describe, history
 from turnlog.store import Event, Redaction, Store, Transfer, TransferContext
 from turnlog.store.frames import Mode

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from test_append import recorded, said
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import catch_up, history, rebuild, search
 from turnlog.store import Store, line_of, read_line
 from turnlog.store.database import Database

@@ -14,7 +14,7 @@ from logs import SCOPES, logs
 from test_append import recorded, said
 from views import assistant, note, redact, reply, result, summary, to, user
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import History, describe, history
 from turnlog.store import InvalidEvent, NameTaken, NotFound, Redacted, Store, Target
 

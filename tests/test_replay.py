@@ -15,7 +15,7 @@ from logs import SCOPES, logs
 from test_append import said
 from views import REMOVE, assistant, clear, redact, reply, result, rewind, summary, to
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import RULES, Replayed, history, replay
 from turnlog.store import NotFound, Store
 

@@ -13,7 +13,7 @@ from test_append import recorded
 from test_search import names
 from views import DELETE, SHARED, SWAP, assistant, clear, event, note, reply, result, rewind, summary, to, user
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import catch_up, rebuild, search
 from turnlog.store import NotFound, Store, StoreReadOnly
 

@@ -11,10 +11,10 @@ from logs import logs
 from views import DELETE, REMOVE, ROLLING, SWAP, assistant, clear, note, reply, result, summary, to, user, view
 from wire_rules import ANTHROPIC, OPENAI
 
-from turnlog.interfaces.wires import WIRES, StablePrefix, Wire, request_tokens, stable_prefix
 from turnlog.projections import MODES, Handoff, handoffs, history
 from turnlog.projections.cache_points import Messages, System, Tools, Within
 from turnlog.store import Store
+from turnlog.wires import WIRES, StablePrefix, Wire, request_tokens, stable_prefix
 
 TOOLS = [{"name": "f"}]
 BEGUN = [

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnlog.interfaces.cli import main
-from turnlog.interfaces.formats.transfers import TransferTools
-from turnlog.interfaces.importing import import_file
+from turnlog.cli import main
+from turnlog.formats.transfers import TransferTools
+from turnlog.importing import import_file
 from turnlog.projections import handoffs, history
 from turnlog.store import Event, Store
 from turnlog.store.frames import Mode

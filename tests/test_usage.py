@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_append import said
 from views import Event, assistant, event, rewind, summary, to
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import UsageRow, usage
 from turnlog.store import NotFound, Store
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.projections import history
 from turnlog.store import Store
 

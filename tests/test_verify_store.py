@@ -17,7 +17,7 @@ from test_append import said
 from test_newer_logs import NEWER, chained
 from test_verify import NAMES, fill, unguarded
 
-from turnlog.interfaces.cli import main
+from turnlog.cli import main
 from turnlog.store import Fault, Store, Verified, line_of, read_line
 from turnlog.store.chain import digest_of_body
 

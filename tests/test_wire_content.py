@@ -9,7 +9,7 @@ from sending import both, called, changes, messages, parts, sent
 from views import assistant, redact, reply, result, user, view
 from wire_rules import ANTHROPIC, OPENAI
 
-from turnlog.interfaces.wires import Wire
+from turnlog.wires import Wire
 
 PNG = "aGVsbG8="
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from logs import logs, what_ifs
 from wire_rules import items, obeys, open_calls, read_back
 
-from turnlog.interfaces.wires import WIRES, adapt
 from turnlog.projections import History, history
 from turnlog.projections.cache_points import CachePoint, Messages, Places, System, Tools, Within, parts_of
 from turnlog.store import Store
+from turnlog.wires import WIRES, adapt
 
 Events = list[dict[str, Any]]
 PNG = "aGVsbG8="

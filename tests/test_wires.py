@@ -7,8 +7,8 @@ from sending import both, called, changes, messages, moved, parts, sent
 from views import assistant, note, reply, result, summary, to, user, view
 from wire_rules import ANTHROPIC, OPENAI, marked
 
-from turnlog.interfaces.wires import Wire, adapt
 from turnlog.projections.cache_points import CachePoint, InvalidCachePoint, Messages, System, Tools, Within
+from turnlog.wires import Wire, adapt
 
 NOTHING = view(user("a"), at=0)
 

@@ -11,7 +11,7 @@ from anthropic.types.message_create_params import MessageCreateParamsNonStreamin
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
-from turnlog.interfaces.wires import WIRES, Wire
+from turnlog.wires import WIRES, Wire
 
 Request = dict[str, Any]
 OPENAI, ANTHROPIC = WIRES["openai"], WIRES["anthropic"]
