@@ -33,6 +33,10 @@ CREATE INDEX IF NOT EXISTS events_by_version ON events (conversation, version, s
 
 CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events (conversation, id) WHERE id IS NOT NULL;
 
+-- The events whose writer says when they happened: the others are in the order of their times as they are recorded.
+CREATE INDEX IF NOT EXISTS events_by_time ON events (conversation, version, occurred_at)
+WHERE occurred_at IS NOT NULL;
+
 -- Only the few events that are not plain messages: what changes the shape of a view, notes among it, and redactions.
 CREATE INDEX IF NOT EXISTS events_by_type ON events (conversation, type, version)
 WHERE type <> 'message' OR instr(frame, '"role":"system"') > 0;
@@ -133,7 +137,11 @@ SELECT
     json_extract(events.frame, '$.tool_call_id') AS tool_call_id,
     json_extract(events.frame, '$.assistant') AS assistant,
     strftime('%Y-%m-%dT%H:%M:%S', events.recorded_at / 1000000, 'unixepoch')
-        || printf('.%06dZ', events.recorded_at % 1000000) AS recorded_at
+        || printf('.%06dZ', events.recorded_at % 1000000) AS recorded_at,
+    -- (The remainder of a time before 1970 is below 0.)
+    strftime('%Y-%m-%dT%H:%M:%S', (coalesce(events.occurred_at, events.recorded_at)
+        - (coalesce(events.occurred_at, events.recorded_at) % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')
+        || printf('.%06dZ', (coalesce(events.occurred_at, events.recorded_at) % 1000000 + 1000000) % 1000000) AS time
 FROM events
 JOIN conversations ON conversations.key = events.conversation
 WHERE events.type IN ('message', 'summary')
@@ -164,7 +172,11 @@ SELECT
     coalesce(json_extract(events.frame, '$.inferred'), 0) AS inferred,
     json_extract(events.body, '$.reason') AS reason,
     strftime('%Y-%m-%dT%H:%M:%S', events.recorded_at / 1000000, 'unixepoch')
-        || printf('.%06dZ', events.recorded_at % 1000000) AS recorded_at
+        || printf('.%06dZ', events.recorded_at % 1000000) AS recorded_at,
+    -- (The remainder of a time before 1970 is below 0.)
+    strftime('%Y-%m-%dT%H:%M:%S', (coalesce(events.occurred_at, events.recorded_at)
+        - (coalesce(events.occurred_at, events.recorded_at) % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')
+        || printf('.%06dZ', (coalesce(events.occurred_at, events.recorded_at) % 1000000 + 1000000) % 1000000) AS time
 FROM events
 JOIN conversations ON conversations.key = events.conversation
 WHERE events.type = 'transfer';

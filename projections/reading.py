@@ -9,6 +9,7 @@ from typing import get_args
 from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Row, Store
 from turnlog.store.frames import Mode
 from turnlog.store.streams import Stream
+from turnlog.store.times import Clock
 
 from .fold import Modes
 from .ranges import Shaping
@@ -27,11 +28,12 @@ class Reading:
         conversation: str | Stream,
         at: int | datetime | None = None,
         redactions: Redactions | None = None,
+        clock: Clock = "event",
     ) -> None:
         self.store = store
         self.stream = store.stream(conversation)
         self.conversation = self.stream.label
-        self.version = resolve(store, self.stream, at)
+        self.version = resolve(store, self.stream, at, clock)
         self.redactions = redactions or Redactions(store.redactions(self.stream))
 
     def at(self, version: int, redactions: Redactions | None = None) -> Reading:
@@ -74,10 +76,12 @@ class Reading:
             raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
 
 
-def resolve(store: Store, conversation: Stream, at: int | datetime | None) -> int:
-    """The version that a point means: a version, an aware time, or None for the latest.
+def resolve(store: Store, conversation: Stream, at: int | datetime | None, clock: Clock = "event") -> int:
+    """Return the version that a point means: a version, an aware time by a clock (`Store.version_at`), or None for the
+    latest.
 
     :raises NotFound: there is no such conversation or version.
+    :raises InvalidEvent: the point is neither a version nor an aware time, or the clock is unknown.
     """
     latest = store.version(conversation)
     if at is None:
@@ -85,7 +89,7 @@ def resolve(store: Store, conversation: Stream, at: int | datetime | None) -> in
     if isinstance(at, datetime):
         if at.tzinfo is None:
             raise InvalidEvent("at", at.isoformat(), "has no time zone")
-        return store.version_at(conversation, at)
+        return store.version_at(conversation, at, clock=clock)
     if isinstance(at, bool) or not isinstance(at, int):
         raise InvalidEvent("at", at, "is neither a version nor a time")
     if not 0 <= at <= latest:

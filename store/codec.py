@@ -109,6 +109,11 @@ class Event(Row, frozen=True, eq=False, gc=False):
         return None if self.occurred_us is None else time_of(self.occurred_us)
 
     @property
+    def time(self) -> datetime:
+        """Return the time of the event (UTC): when it happened if its writer gave that, else when it was recorded."""
+        return self.occurred_at or self.recorded_at
+
+    @property
     def header(self) -> Header:
         """The header as it is hashed and exported."""
         return header(

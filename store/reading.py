@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +10,7 @@ from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
-from . import streams
+from . import streams, times
 from .append import described_scopes
 from .chain import microseconds_of, time_of
 from .codec import Event, Row
@@ -20,6 +19,7 @@ from .errors import InvalidEvent, NotFound
 from .events import SCOPES
 from .frames import Frame, read_frame
 from .streams import OPEN, Segment, Stream
+from .times import Clock
 
 _ROW = "events.version, events.type, events.v, events.scope, events.frame, events.body"
 _SHAPE = _ROW.replace("events.body", "NULL")
@@ -35,7 +35,10 @@ _SHAPING_TYPES = "('assistant', 'transfer', 'summary', 'clear', 'rewind', 'messa
 
 @dataclass(frozen=True)
 class Listed:
-    """A conversation in `Store.conversations()`; `version` is its last, the times are UTC."""
+    """A conversation in `Store.conversations()`; `version` is its last.
+
+    `began` and `changed` are the times (UTC) of its first and its last event.
+    """
 
     conversation: str | None
     uuid: str
@@ -66,17 +69,27 @@ class Reader:
         """
         return streams.head(self.db, self.stream(conversation)).version
 
-    def version_at(self, conversation: str | Stream, time: datetime) -> int:
-        """The last version recorded by an aware `time`; 0 if none was.
+    def version_at(self, conversation: str | Stream, time: datetime, *, clock: Clock = "event") -> int:
+        """Return the version before the first event whose time is after an aware `time`; 0 if that is the first.
+
+        The time of an event is its `occurred_at`, else its `recorded_at`; with the clock `recorded` always the latter.
 
         :raises NotFound: there is no such conversation.
+        :raises InvalidEvent: the time has no time zone, or the clock is unknown.
         """
         if time.tzinfo is None:
             raise InvalidEvent("time", time.isoformat(), "has no time zone")
-        stream = self.stream(conversation)
-        # recorded_at never falls within a conversation, so the versions can be searched by halves.
-        versions = range(1, streams.head(self.db, stream).version + 1)
-        return bisect_right(versions, microseconds_of(time), key=lambda version: self._recorded_at(stream, version))
+        return times.version_at(self.db, self.stream(conversation), microseconds_of(time), clock)
+
+    def times_not_in_order(self, conversation: str | Stream, scopes: Collection[str | None]) -> list[int]:
+        """Return the versions of the events of `scopes` whose time is before that of an earlier event of `scopes`.
+
+        None among `scopes` is for events that have none. Where no writer gave a time nothing is read for it.
+
+        :raises NotFound: there is no such conversation.
+        """
+        wanted, parameters = _filter(None, scopes)
+        return times.not_in_order(self.db, self.stream(conversation), wanted, parameters)
 
     def described_scopes(self, conversation: str | Stream) -> set[str]:
         """The scopes beside the four that a conversation's `describe` events list.
@@ -253,7 +266,8 @@ class Reader:
         """All conversations in the order in which they began."""
         rows = self.db.rows(
             "SELECT conversations.uuid, conversations.name, parent.uuid, conversations.forked_at,"
-            " last.version, last.recorded_at, first.recorded_at,"
+            " last.version, coalesce(last.occurred_at, last.recorded_at),"
+            " coalesce(first.occurred_at, first.recorded_at),"
             " (SELECT json_extract(described.body, '$.title') FROM events AS described"
             "   WHERE described.conversation = conversations.key AND described.type = 'describe'"
             "   AND json_valid(described.body)"
@@ -271,14 +285,6 @@ class Reader:
             Listed(name, identity, version, title, time_of(began), time_of(changed), parent, forked_at)
             for identity, name, parent, forked_at, version, changed, began, title in rows
         ]
-
-    def _recorded_at(self, stream: Stream, version: int) -> int:
-        segment = stream.owner(version)
-        row = self.db.row(
-            "SELECT recorded_at FROM events WHERE conversation = ? AND version <= ? ORDER BY version DESC LIMIT 1",
-            (segment.key, version),
-        )
-        return 0 if row is None else int(row[0])
 
     def _events(
         self,

@@ -22,6 +22,7 @@ from rich.progress import Progress
 from turnlog.projections import MODES
 from turnlog.store import InvalidEvent, Store, StoreUnusable, TurnlogError
 from turnlog.store.frames import Mode
+from turnlog.store.times import CLOCKS
 
 from . import output
 
@@ -138,7 +139,7 @@ def _with_store(command: Callable[..., Any], read_only: bool = False, must_exist
         if must_exist and not Path(path).exists():
             raise StoreUnusable(path, "does not exist")
         with Store(path, read_only=read_only) as store:
-            return command(store, *arguments, **options)
+            return command(store, *arguments, **_by_clock(store, options))
 
     return wrapped
 
@@ -170,7 +171,13 @@ def write_file(store: Store, target: str, lines: Iterable[str]) -> int:
 
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
 scope = click.option("--scope", default="chat", show_default=True, help="chat, agent, coder, shared_memory …")
-at = click.option("--at", type=AT, help="A version or a time (UTC); the latest if not given.")
+clock = click.option(
+    "--clock",
+    type=click.Choice(CLOCKS),
+    default="event",
+    show_default=True,
+    help="What a time means: when events happened, if that is known, or when they were recorded.",
+)
 tokenizer = click.option(
     "--tokenizer", metavar="ENCODING", help="Count tokens in this encoding of tiktoken instead of estimating them."
 )
@@ -178,6 +185,29 @@ mode = click.option("--mode", type=click.Choice(MODES), help="What if every tran
 modes = click.option(
     "--modes", type=_ModeOf(), multiple=True, help="What if the transfer of VERSION had this MODE? (repeatable)"
 )
+
+
+def at(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option `--at`, and `--clock` for what a time means."""
+    option = click.option("--at", type=AT, help="A version or a time (UTC); the latest if not given.")
+    return option(clock(command))
+
+
+def _by_clock(store: Store, options: dict[str, Any]) -> dict[str, Any]:
+    """Return a command's options without `clock`; its times are versions if it asks for the store's own clock."""
+    if options.pop("clock", "event") == "event":
+        return options
+
+    def by_store(point: At, conversation: str) -> At:
+        return store.version_at(conversation, point, clock="recorded") if isinstance(point, datetime) else point
+
+    of = options["conversation"]
+    found: dict[str, Any] = {name: by_store(options[name], of) for name in ("at", "since") if name in options}
+    for name, conversation in (("a", of), ("b", options.get("other") or of)):
+        if name in options:
+            point, mode = options[name]
+            found[name] = by_store(point, conversation), mode
+    return options | found
 
 
 def checked_modes(store: Store, conversation: str, modes: tuple[tuple[int, Mode], ...]) -> dict[int, Mode]:

@@ -101,7 +101,7 @@ def event_line(event: Event, name: str | None = None) -> Text:
     if name is not None:
         line.append(f"{safe(name)} ", "bold")
     line.append(f"{event.version:>6} ", "bold" if name is None else "")
-    line.append(f"{event.recorded_at:%Y-%m-%d %H:%M:%S} ", "dim")
+    line.append(f"{event.time:%Y-%m-%d %H:%M:%S} ", "dim")
     line.append(f"{safe(event.scope or '-'):<8} {safe(event.type):<10} ")
     line.append(one_line(_told_event(event), 200))
     return line

@@ -153,6 +153,7 @@ def handoffs(
 @common.scope
 @click.option("--with", "other", metavar="CONVERSATION", help="B is of this conversation, such as a fork.")
 @click.option("--with-scope", "other_scope", metavar="SCOPE", help="B is of this scope.")
+@common.clock
 @common.tokenizer
 @common.as_json
 @common.reading
