@@ -185,7 +185,8 @@ def _compared_paths(
                 continue
             if diverged == "refuse":
                 raise _diverged(file, name, document, index, batch[index], there)
-            plan.rewinds.append({"type": "rewind", "to": recorded[number - 1].version if number else 0, "scope": scope})
+            to = recorded[number - 1].version if number else 0
+            plan.rewinds.append(_rewind(to, document.events[index]) | {"scope": scope})
             plan.new += indexes[number:]
             break
         else:
@@ -215,7 +216,7 @@ def _compared_log(
                 continue
             if diverged == "refuse":
                 raise _diverged(file, name, document, index, prepared, recorded[at])
-            plan.rewinds.append({"type": "rewind", "to": versions[-1]})
+            plan.rewinds.append(_rewind(versions[-1], event))
             at, head = len(recorded), head + 1
         if at < len(recorded):
             plan.present += 1
@@ -227,6 +228,12 @@ def _compared_log(
             plan.new.append(index)
             plan.events[index] = event
     return plan
+
+
+def _rewind(to: int, event: dict[str, Any]) -> dict[str, Any]:
+    """Return the rewind before an event of a file; it has the time of that event."""
+    time = {"occurred_at": event["occurred_at"]} if "occurred_at" in event else {}
+    return {"type": "rewind", "to": to} | time
 
 
 def _rewinds_all_to(event: Event, version: int) -> bool:

@@ -16,6 +16,7 @@ from turnlog.store.frames import SummaryFrame
 
 from .document import BrokenFile, Document, Value, validate, within
 from .messages import ChatMessage, is_prompt, message_event, prompt_event, text_of, with_extra, written
+from .times import timed, with_derived_times
 from .transfers import TransferTools
 
 VERSION = 2
@@ -64,11 +65,11 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
         places.append(value.place)
     for scope, key in KEYS.items():
         for number, message in enumerate(session.get(key, ())):
-            events.append({"scope": scope} | _event(scope, number, message))
+            events.append({"scope": scope} | timed(_event(scope, number, message), message))
             places.append(within(value.place, f"{key}.{number}"))
     if tools is not None:
         events, places = tools.inferred(events, places)
-    return Document(None, events, places, _could_hold)
+    return Document(None, with_derived_times(events), places, _could_hold)
 
 
 def write(view: Callable[[str], History], description: Description) -> dict[str, Any]:

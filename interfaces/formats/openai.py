@@ -10,6 +10,7 @@ from turnlog.projections import Description, History
 
 from .document import Document, Value, validate, within
 from .messages import ASSISTANT, ChatMessage, is_prompt, message_event, prompt_event, written
+from .times import timed, with_derived_times
 from .transfers import TransferTools
 
 _TYPES = ("assistant", "message", "transfer")
@@ -47,15 +48,15 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
     prompted = bool(messages) and is_prompt(messages[0])
     if prompted or declared:
         prompt = prompt_event(messages[0]) if prompted else {"type": "assistant", "assistant": ASSISTANT}
-        events.append(prompt | declared)
+        events.append(timed(prompt, messages[0]) | declared if prompted else prompt | declared)
         places.append(within(value.place, "messages.0"))
     for number, message in enumerate(messages):
         if number > 0 or not prompted:
-            events.append(message_event(message))
+            events.append(timed(message_event(message), message))
             places.append(within(value.place, f"messages.{number}"))
     if tools is not None:
         events, places = tools.inferred(events, places)
-    return Document(given.get("id"), events, places, lambda event: event.type in _TYPES)
+    return Document(given.get("id"), with_derived_times(events), places, lambda event: event.type in _TYPES)
 
 
 def write(conversation: str, history: History, description: Description) -> dict[str, Any]:

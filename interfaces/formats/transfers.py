@@ -22,7 +22,10 @@ class TransferTools:
         self._recognised = len(patterns)
 
     def inferred(self, events: list[dict[str, Any]], places: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
-        """The events, and after the result of each call of a transfer tool its `transfer`, marked `inferred`."""
+        """Return the events, and after the result of each call of a transfer tool its `transfer`, marked `inferred`.
+
+        A transfer has the time of the result, if that has one.
+        """
         with_transfers: list[dict[str, Any]] = []
         where: list[str] = []
         open_calls: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -40,6 +43,8 @@ class TransferTools:
             to = None if call is None else self.destination(call["name"], call["arguments"])
             if to is not None:
                 transfer = {"type": "transfer", "scope": scope, "to": to, "tool_call_id": event["tool_call_id"]}
+                if "occurred_at" in event:
+                    transfer["occurred_at"] = event["occurred_at"]
                 with_transfers.append(transfer | {"inferred": True})
                 where.append(place)
         return with_transfers, where
