@@ -11,6 +11,7 @@ from .history import Hidden, History, history
 from .path import path_of
 from .plan import plan
 from .problems import ADVICE, Problem
+from .query import query
 from .reading import MODES
 from .render import VisibleCall, VisibleMessage
 from .replay import Replayed, replay
@@ -48,6 +49,7 @@ __all__ = [
     "history",
     "path_of",
     "plan",
+    "query",
     "rebuild",
     "replay",
     "search",

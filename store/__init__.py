@@ -37,6 +37,7 @@ from .events import (
 from .exchange import Exported, Restored, line_of, read_line
 from .expected import ANY, MUST_EXIST, NONE_YET, Expected, ExpectedVersion, Unchanged
 from .log import Store
+from .query import QueryRefused, QueryResult, QueryTimedOut
 from .reading import Listed
 from .redact import Redacted
 from .verify import Checkpoint, Fault, Verified, read_checkpoint
@@ -64,6 +65,9 @@ __all__ = [
     "NewEvent",
     "NewerStore",
     "NotFound",
+    "QueryRefused",
+    "QueryResult",
+    "QueryTimedOut",
     "Receipt",
     "Redacted",
     "Redaction",

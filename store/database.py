@@ -7,8 +7,8 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -77,7 +77,7 @@ class Database:
         self._lock = threading.RLock()
         self._memory: dict[str | None, Any] = {}
         self._memory_as_of = (0, 0)
-        self._connection = self._connect()
+        self._connection = self.connect(read_only)
         self._writer = self._connection.cursor()  # Kept, since making one for each statement takes as long as some do.
         try:
             self.tables = sqlite_utils.Database(self._connection, execute_plugins=False)
@@ -255,7 +255,7 @@ class Database:
         """
         if Path(target).exists():
             raise StoreUnusable(str(target), "exists already; a backup goes to a new file")
-        source = self._connection if self.path == ":memory:" else self._connect()
+        source = self._connection if self.path == ":memory:" else self.connect(self.read_only)
         begun = False
         try:
             copy = sqlite3.connect(target)
@@ -280,13 +280,27 @@ class Database:
             elif begun and source.in_transaction:
                 source.execute("ROLLBACK")
 
-    def _connect(self) -> sqlite3.Connection:
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """Give the store's own connection, with every other thread kept out."""
+        with self._lock:
+            if self._closed:
+                raise StoreUnusable(self.path, "is closed")
+            yield self._connection
+
+    def connect(self, read_only: bool) -> sqlite3.Connection:
+        """Return a new connection to the store's file, which the caller closes.
+
+        :raises StoreUnusable: the store is closed, or the file cannot be opened.
+        """
+        if self._closed:
+            raise StoreUnusable(self.path, "is closed")
         existing = Path(self.path)
         memory = self.path == ":memory:"
-        if existing.is_dir() or (self.read_only and not memory and not existing.exists()):
+        if existing.is_dir() or (read_only and not memory and not existing.exists()):
             raise StoreUnusable(self.path, "is a directory" if existing.is_dir() else "does not exist")
         try:
-            if self.read_only:
+            if read_only:
                 # In a folder that cannot be written SQLite cannot share the file, and need not: nobody can change it.
                 alone = not os.access(existing.resolve().parent, os.W_OK) and not Path(f"{self.path}-wal").exists()
                 uri = existing.resolve().as_uri() + ("?immutable=1" if alone else "?mode=ro")

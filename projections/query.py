@@ -1,0 +1,42 @@
+"""One read-only SQL statement over everything in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from turnlog.store import QueryResult, Store
+from turnlog.store.query import Parameters, run
+
+
+def catch_up(store: Store, conversation: str | None, progress: Callable[[int, int], None]) -> None:
+    """Catch up the projected histories of a conversation, or of all, before a statement reads them.
+
+    The hook of what keeps projected histories; nothing does yet. `progress` hears what is done and how much there is.
+
+    :raises NotFound: there is no such conversation.
+    """
+    if conversation is not None:
+        store.stream(conversation)
+
+
+def query(
+    store: Store,
+    sql: str,
+    parameters: Parameters = (),
+    *,
+    timeout: float = 30.0,
+    conversation: str | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> QueryResult:
+    """Return the result of one SELECT over the tables and views of `schema.sql`: its `columns` and its `rows`.
+
+    The statement can read and nothing else. It has `timeout` seconds of its own: the time between two rows that are
+    asked for does not count. `parameters` are the values of `?` or `:name`. `conversation` is the one whose projected
+    histories are caught up first, all if it is None; `progress` hears of that.
+
+    :raises QueryRefused: it is not one statement that reads, or is wrong; `what` is the part that is refused.
+    :raises QueryTimedOut: it ran for too long, also while rows are asked for.
+    :raises NotFound: there is no such conversation.
+    """
+    catch_up(store, conversation, progress)
+    return run(store.db, sql, parameters, timeout)
