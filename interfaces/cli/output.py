@@ -59,8 +59,13 @@ def print_json(value: Any) -> None:
     terminal = sys.stdout.isatty()
     text = (to_json(value) if terminal else msgspec.json.encode(value)).decode() + "\n"
     # JSON is UTF-8, whatever the encoding of the terminal.
-    sys.stdout.buffer.write((_OBEYED.sub(_json_escape, text) if terminal else text).encode())
+    sys.stdout.buffer.write((safe_json(text) if terminal else text).encode())
     sys.stdout.flush()
+
+
+def safe_json(text: str) -> str:
+    """Return the same JSON with what would command a terminal escaped."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def counted(count: int, what: str) -> str:
@@ -81,7 +86,7 @@ def one_line(text: str, limit: int = 120) -> str:
 
 def conversations(listed: list[Listed]) -> None:
     """A row for each conversation."""
-    table = _table("conversation", "version", "changed", "title")
+    table = table_of("conversation", "version", "changed", "title")
     for each in listed:
         name = each.conversation or each.uuid
         if each.parent is not None:
@@ -92,7 +97,7 @@ def conversations(listed: list[Listed]) -> None:
             f"{each.changed:%Y-%m-%d %H:%M}",
             Text(safe(each.title or "")),
         )
-    _show(table)
+    show(table)
 
 
 def event_line(event: Event, name: str | None = None) -> Text:
@@ -239,12 +244,12 @@ def found(hits: list[Found]) -> None:
 
 def usage(rows: list[UsageRow]) -> None:
     """A row of tokens for each conversation, scope, assistant and model."""
-    table = _table("conversation", "scope", "assistant", "model", "calls", "prompt", "completion", "total", "cached")
+    table = table_of("conversation", "scope", "assistant", "model", "calls", "prompt", "completion", "total", "cached")
     for row in rows:
         counts = (row.calls, row.prompt_tokens, row.completion_tokens, row.total_tokens, row.cached_tokens)
         names = (row.conversation, row.scope, row.assistant or "-", row.model or "-")
         table.add_row(*(Text(safe(name)) for name in names), *(f"{count:,}" for count in counts))
-    _show(table)
+    show(table)
 
 
 def changes(found: list[Change], names: tuple[str, str]) -> None:
@@ -370,18 +375,16 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-def _table(*columns: str) -> Table:
+def table_of(*columns: str | Text) -> Table:
+    """Return an empty table of the look that all have."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def _show(table: Table) -> None:
+def show(table: Table) -> None:
+    """Print a table; in a pipe its lines end where their text does."""
     out = console()
     if out.is_terminal:
         out.print(table)
