@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,7 @@ def main() -> int:
         for block in CONSOLE.findall(text):
             for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
                 command, _, promised = step.partition("\n")
-                results.append(check(command, run(command.split()), promised))
+                results.append(check(command, run(shlex.split(command)), promised))
     print(f"README: {sum(results)} of {len(results)} programs and commands print what it says")
     return 0 if results and all(results) else 1
 
