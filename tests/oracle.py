@@ -1,404 +1,395 @@
-"""A plain, slow reference of DESIGN section 4 over plain dict events: what faster code is compared with."""
+"""Read the rules of visible histories from scratch, slowly and plainly: what faster code is compared with.
+
+An event is a dict as people write it; its version is its place in the list. A view is computed by applying every event
+to the state before it. The state after each version is remembered, because a rewind goes back to one of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
-Json = dict[str, Any]
-Reason = tuple[str, int]  # the rule that hides, the version of the event that hid
-Check = Callable[[Any], bool]
+from oracle_items import (
+    CALL_PARTS,
+    REDACTED,
+    SCOPED,
+    SHARED,
+    Item,
+    Json,
+    Key,
+    Side,
+    calls_of,
+    covers,
+    entry,
+    finding,
+    known,
+    others,
+    read,
+    redactions,
+    texts,
+)
+from oracle_pairs import CallKey, first, hiding, pairs, stray
+
+Modes = dict[int, str]
 
 ROLLING, SWAP, DELETE = "rolling-history", "swap-system-message-in-history", "delete-history"
 REMOVE = "swap-system-message-in-history-and-remove-transfer-tool-messages"
 SPEAKS = "assistant-speaks-first"
-SPEAKING = (SPEAKS, "assistant-speaks-first-with-model-generated-message", "assistant-waits-for-user")
-CONTEXTS = ("all", "lastNMessages", "userAndAssistantMessages", "previousAssistantMessages", "none")
-SHARED = "shared_memory"
-SCOPELESS = ("describe", "fork", "redaction")
-ON_PATH = ("assistant", "message", "transfer", "summary", "response", "clear")
-REDACTED = "[redacted]"
+NOTHING = "summary-covers-nothing-visible"
 
 
-def view(
+def oracle(
     events: list[Json],
     scope: str = "chat",
     at: int | None = None,
     mode: str | None = None,
     modes: dict[int, str] | None = None,
-    last: int | None = None,
 ) -> Json:
-    """What the model could see of `scope` after version `at`, what is hidden from it, and what is wrong with it."""
-    everything = [read(raw, place) for place, raw in enumerate(events, 1)]
-    log = [event for event in everything if at is None or event.version <= at]
-    scopes = [scope] if scope == SHARED else [scope, SHARED]
-
-    # Rules 1 to 6, with 9.
-    paths = {name: path(log, name) for name in scopes}
-    on_path = [event for event in log if any(event in now for now, _ in paths.values())]
-    fold = Fold(scope, on_path, mode, modes or {})
-    idle = [item for item in fold.items if item.hidden and item.hidden[0] == "summary-covers-nothing-visible"]
-    problems = [{"rule": "summary-covers-nothing-visible", "version": item.version} for item in idle]
-
-    # Rule 7.
-    answers, unasked, unanswered = pair(fold.items)
-    for call, result in answers:
-        if call.awaited is not None:
-            result.hide(*call.awaited)
-    for result, rule in unasked:
-        result.hide(rule, result.version)
-        problems.append({"rule": rule, "version": result.version})
-    problems += [{"rule": "unanswered-call", "version": item.version, "call": call.id} for item, call in unanswered]
-    visible = [item for item in fold.items if item.hidden is None]
-    counted = visible if last is None else visible[max(len(visible) - last, 0) :]
-
-    # What is hidden or wrong.
-    hidden = [item.told(item.hidden) for item in fold.items if item.hidden is not None]
-    for item in visible:
-        hidden += [item.told(call.removed) | {"call": call.id} for call in item.calls if call.removed is not None]
-    for name, (_, abandoned) in paths.items():
-        for led, by in abandoned:
-            made = [item for item in Fold(name, led, mode, modes or {}).items if item.version == led[-1].version]
-            hidden += [item.told(("rewind", by)) for item in made]
-    unknown = [event for event in log if not event.known and event.scope in (*scopes, None)]
-    problems += [{"rule": "unknown-event", "version": event.version} for event in unknown]
-
-    texts = redactions(everything)
-    return {
-        "assistant": fold.active,
-        "messages": [shown(item, texts) for item in counted],
-        "hidden": sorted(hidden, key=lambda entry: (entry["version"], entry["origin"], entry.get("call", ""))),
-        "problems": sorted(problems, key=lambda entry: (entry["version"], entry["rule"], entry.get("call", ""))),
-    }
+    """Return what is visible in `scope` after version `at`, what is hidden, held and paired, and what is wrong."""
+    at = len(events) if at is None else min(at, len(events))
+    return View(events, scope, at, mode, modes or {}).result()
 
 
-@dataclass(frozen=True, eq=False)
-class Event:
-    version: int
-    type: str
-    scope: str | None  # None: all scopes, or none
-    body: Json  # without what is None: that is absent
-    known: bool  # type and values are of section 2
+def every_version(
+    events: list[Json], scope: str = "chat", mode: str | None = None, modes: dict[int, str] | None = None
+) -> Iterator[Json]:
+    """Yield what `oracle` returns at version 0, 1, 2 and so on to the last, in one pass."""
+    view = View(events, scope, 0, mode, modes or {})
+    yield view.result()
+    for event in view.events:
+        view.step(event)
+        yield view.result()
 
 
-def read(raw: Json, place: int) -> Event:
-    body = {key: value for key, value in raw.items() if value is not None}
-    kind = body["type"] if text(body.get("type")) else ""
-    version = body["version"] if whole(1)(body.get("version")) else place
-    scope = None if kind in SCOPELESS else body.get("scope", None if kind == "rewind" else "chat")
-    scope = scope if text(scope) else None
-    return Event(version, kind, scope, body, kind.startswith("x:") or is_known(kind, scope, version, body))
+def path(events: list[Json], scope: str = "chat", at: int | None = None) -> list[int]:
+    """Return the versions on the path of one scope after version `at`."""
+    return sorted(View(events, scope, len(events) if at is None else at, None, {}).sides[scope].path)
 
 
-def is_known(kind: str, scope: str | None, version: int, body: Json) -> bool:
-    for name, check in (HEADER | FIELDS.get(kind, {})).items():
-        key = name.removesuffix("?")
-        if (key in body and not check(body[key])) or (key not in body and key == name):
-            return False
-    match kind:
-        case "assistant" | "transfer":
-            return scope != SHARED
-        case "message":
-            return body["role"] != "tool" or "tool_call_id" in body
-        case "summary" if "first" in body or "last" in body:
-            return "first" in body and "last" in body and bool(body["first"] <= body["last"] < version)
-        case "rewind":
-            return bool(body["to"] < version)
-        case "redaction":
-            return bool(body["target"] < version)
-    return kind in FIELDS or kind in BARE
+class View:
+    """A scope and shared memory, version by version."""
 
+    def __init__(self, events: list[Json], scope: str, at: int, mode: str | None, modes: Modes) -> None:
+        self.scope, self.mode = scope, mode
+        self.modes = {int(version): value for version, value in modes.items()}
+        self.events = read(events)
+        self.replaced = redactions(self.events)
+        self.now = 0
+        self.sides = {name: Side() for name in (scope, SHARED)}
+        self.placed: dict[Key, str] = {}  # all that was ever placed, and in which scope
+        self.left: dict[Key, int] = {}  # the last rewind that took it off the path
+        self.unknown: list[int] = []
+        self.states = [({name: side.copy() for name, side in self.sides.items()}, self.pairs())]
+        for event in self.events[:at]:
+            self.step(event)
 
-def text(value: Any) -> bool:
-    return isinstance(value, str)
+    @property
+    def own(self) -> Side:
+        return self.sides[self.scope]
 
-
-def whole(least: int) -> Check:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def among(*values: str) -> Check:
-    return lambda value: isinstance(value, str) and value in values
-
-
-def dicts(value: Any, *texts: str) -> bool:
-    return isinstance(value, list) and all(isinstance(d, dict) and all(text(d.get(t)) for t in texts) for d in value)
-
-
-def context(value: Any) -> bool:
-    known = isinstance(value, dict) and among(*CONTEXTS)(value.get("type"))
-    return known and (value["type"] != "lastNMessages" or whole(0)(value.get("maxMessages")))
-
-
-def spoken(value: Any) -> bool:
-    return text(value) or dicts(value, "type")
-
-
-HEADER: dict[str, Check] = {"scope?": text, "v?": lambda value: whole(1)(value) and value == 1}
-PROMPTS: dict[str, Check] = {"system?": text, "tools?": dicts, "first_message?": text}
-MODES: dict[str, Check] = {"mode?": among(ROLLING, SWAP, REMOVE, DELETE), "first_message_mode?": among(*SPEAKING)}
-CALLS: dict[str, Check] = {"tool_calls?": lambda value: dicts(value, "id", "name", "arguments")}
-CALL_ID: dict[str, Check] = {"tool_call_id?": text}
-RANGE: dict[str, Check] = {"first?": whole(1), "last?": whole(1)}
-ROLES = ("system", "user", "assistant")
-BARE = ("describe", "request", "clear", "fork")
-FIELDS: dict[str, dict[str, Check]] = {
-    "assistant": {"assistant": text} | PROMPTS,
-    "message": {"role": among(*ROLES, "tool"), "content?": spoken, "assistant?": text} | CALLS | CALL_ID,
-    "transfer": {"to": text, "message?": text, "context?": context} | MODES | PROMPTS | CALL_ID,
-    "summary": {"text": text, "summary_of": whole(0), "role?": among(*ROLES)} | RANGE,
-    "response": {"status": among("processing", "completed", "error"), "response?": spoken} | CALLS,
-    "rewind": {"to": whole(0)},
-    "redaction": {"target": whole(1), "replacement?": text},
-}
-
-
-def path(log: list[Event], scope: str) -> tuple[list[Event], list[tuple[list[Event], int]]]:
-    """Rule 1: the path of a scope; and of each abandoned event the path that led to it and the rewind that left it."""
-    now: list[Event] = []
-    past: list[tuple[int, list[Event]]] = [(0, [])]
-    led: dict[Event, list[Event]] = {}
-    left: dict[Event, int] = {}
-    for event in log:
-        if event.known and event.type == "rewind" and event.scope in (scope, None):
-            then = [was for version, was in past if version <= event.body["to"]][-1]
-            left |= {gone: event.version for gone in now if gone not in then}
-            now = then
-        elif event.known and event.type in ON_PATH and event.scope == scope:
-            now = [*now, event]
-            led[event] = now
-        past.append((event.version, now))
-    return now, [(led[event], by) for event, by in left.items() if event not in now]
-
-
-@dataclass(eq=False)
-class Call:
-    id: str
-    name: str
-    arguments: str
-    removed: Reason | None = None
-    awaited: Reason | None = None  # rule 4 removed it, or hid its message, before its result came
-
-
-@dataclass(eq=False)
-class Item:
-    role: str
-    content: str | list[Json]
-    version: int
-    origin: str
-    assistant: str | None
-    scope: str | None
-    source: int  # the version of the event that holds the text
-    calls: list[Call] = field(default_factory=list)
-    tool_call_id: str = ""
-    span: tuple[int, int] = (0, 0)  # the versions that it stands for
-    hidden: Reason | None = None
-
-    def hide(self, rule: str, by: int) -> None:
-        self.hidden = self.hidden or (rule, by)
-
-    def told(self, reason: Reason) -> Json:
-        return {"version": self.version, "origin": self.origin, "rule": reason[0], "by": reason[1]}
-
-    def texts(self) -> str | list[Json]:
-        if isinstance(self.content, str):
-            return self.content
-        return [part for part in self.content if part["type"] == "text" and text(part.get("text")) and part["text"]]
-
-    def has_content(self) -> bool:
-        if isinstance(self.content, str):
-            return bool(self.content)
-        return bool(self.texts()) or any(part["type"] != "text" for part in self.content)
-
-    def visible_calls(self) -> list[Call]:
-        return [call for call in self.calls if self.hidden is None and call.removed is None]
-
-
-class Fold:
-    """Rules 2 to 6 and 9: the items of a scope, in order, after the events of a path; hidden ones keep places."""
-
-    def __init__(self, scope: str, events: list[Event], mode: str | None, modes: dict[int, str]) -> None:
-        self.scope, self.mode, self.modes = scope, mode, modes
-        self.items: list[Item] = []
-        self.active: str | None = None
-        self.known: dict[tuple[str, str], tuple[str, int]] = {}  # (assistant, field): text, version that said it
-        self.before: list[Item] = []  # what was visible when the active assistant became active
-        self.transfer_calls: list[tuple[Item, Call]] = []
-        for event in events:
+    def step(self, event: Json) -> None:
+        """Apply the next event, and settle what is visible after it."""
+        self.now = event["version"]
+        scope, lost = event["scope"], dict[int, CallKey]()
+        if not known(event):
+            self.unknown += [self.now] if scope in (*self.sides, None) else []
+        elif event["type"] == "rewind":
+            if event["to"] < self.now:
+                lost = self.rewind(event["to"], [scope] if scope else list(self.sides))
+        elif scope in self.sides and event["type"] in SCOPED:
+            self.sides[scope].path |= {self.now}
             self.apply(event)
+        self.settle(lost)
+        self.states.append(({name: side.copy() for name, side in self.sides.items()}, self.pairs()))
 
-    def apply(self, event: Event) -> None:
-        body = event.body
-        match event.type:
+    def apply(self, event: Json) -> None:
+        side, name = self.sides[event["scope"]], event["scope"]
+        match event["type"]:
             case "assistant":
                 self.declare(event)
             case "transfer":
                 self.transfer(event)
             case "summary":
                 self.summarize(event)
-            case "clear":
-                for item in self.visible(event.scope):
-                    if item.origin != "prompt":
-                        item.hide("clear", event.version)
+            case "clear":  # Rule 6: prompts stay.
+                side.end([item for item in side.held() if item.origin != "prompt"], ("clear", self.now))
             case "message":
-                item = self.add(event, body["role"], body.get("content", ""), "message")
-                item.assistant = body.get("assistant", item.assistant)
-                item.tool_call_id = body.get("tool_call_id", "")
-            case "response" if body["status"] == "completed":
-                self.add(event, "assistant", body.get("response", ""), "response")
+                content = event.get("content", "")
+                fields = ("tool_call_id", "name", "interim") if event["role"] == "tool" else ()
+                more = {key: event[key] for key in fields if key in event}
+                self.place(name, event["role"], content, "message", event, **more)
+            case "response" if event["status"] == "completed":  # Rule 6: a blank one places nothing.
+                content = event.get("response", "")
+                if texts(content) or others(content) or calls_of(event, content):
+                    self.place(name, "assistant", content, "response", event)
 
-    def add(self, event: Event, role: str, content: str | list[Json], origin: str, place: int | None = None) -> Item:
-        """An item of this event, at the end or at a place, of the assistant that is active now."""
-        speaker = self.active if event.scope == self.scope else None
-        at = event.version
-        item = Item(role, content, at, origin, speaker, event.scope, source=at, span=(at, at))
-        if origin in ("message", "response"):
-            made = event.body.get("tool_calls", [])
-            item.calls = [Call(call["id"], call["name"], call["arguments"]) for call in made]
-        self.items.insert(len(self.items) if place is None else place, item)
-        return item
+    def place(self, scope: str, role: str, content: str | list[Json], origin: str, event: Json, **more: Any) -> None:
+        """Place a message of this event, unless `more` differs at the end, and of the assistant named or active."""
+        order = {"prompt": 1, "first_message": 2}.get(origin, 0)
+        calls = calls_of(event, content) if origin in ("message", "response") else ()
+        speaker = event.get("assistant", self.own.active if scope == self.scope else None)
+        base: Json = {"assistant": speaker, "source": self.now, "place": (self.now, order)}
+        base |= {"calls": calls, "taken": (None,) * len(calls)}
+        item = Item(self.now, origin, role, content, **(base | more))
+        self.sides[scope].put(item)
+        self.placed[item.key] = scope
 
-    def visible(self, scope: str | None) -> list[Item]:
-        return [item for item in self.items if item.hidden is None and item.scope == scope]
+    # Rule 1.
 
-    def declare(self, event: Event) -> None:  # rule 3
-        name = event.body["assistant"]
+    def rewind(self, to: int, scopes: list[str]) -> dict[int, CallKey]:
+        """Put scopes back to what they were at `to`. Return the results that had a call and have none now, with it."""
+        had: dict[int, CallKey] = {}
+        for name, side in self.sides.items():
+            number = to if name in scopes else self.now - 1
+            then, pairs = self.states[number]
+            had |= {version: call for version, call in pairs.items() if (version, "message") in then[name].items}
+            if name in scopes:
+                self.sides[name] = then[name].copy()
+                self.left |= {key: self.now for key in side.items if key not in then[name].items}
+        return {version: call for version, call in had.items() if version not in self.pairs()}
+
+    def settle(self, lost: dict[int, CallKey]) -> None:
+        """Find for each message on the path why it is hidden: by the first thing that hid it since it was last visible.
+
+        Of what a rewind put back that is what it was then. A reason whose event left the path gives way to the first
+        that still holds. A visible result that a rewind leaves without its call (`lost`) is hidden by that rewind.
+        """
+        merged = frozenset[int]().union(*(side.path for side in self.sides.values()))
+        rewinds = {event["version"] for event in self.events[: self.now] if event["type"] == "rewind"}
+        reasons = hiding(self.on_path())
+        for side in self.sides.values():
+            for item in list(side.items.values()):
+                why = item.why if item.why and item.why[1] in merged | rewinds else None
+                if not reasons[item.key]:
+                    why = None
+                elif item.why is None and item.ended is None and item.version in lost:
+                    there = any(other.version == lost[item.version][0] for other in self.on_path() if other.calls)
+                    why = ("duplicate-result" if there else "orphan-result", self.now)
+                elif why is None:
+                    why = first(reasons[item.key])
+                side.put(item, why=why)
+
+    # Rule 7, with `oracle_pairs`.
+
+    def on_path(self) -> list[Item]:
+        """Return all items of the merged path in order of their versions, ended ones too."""
+        return sorted((item for side in self.sides.values() for item in side.items.values()), key=lambda item: item.key)
+
+    def pairs(self) -> dict[int, CallKey]:
+        return pairs(self.on_path())
+
+    def answered(self) -> set[CallKey]:
+        """Return the calls of the merged path that have a final result."""
+        pairs = self.pairs()
+        return {pairs[item.version] for item in self.on_path() if item.version in pairs and not item.interim}
+
+    def visible(self, side: Side) -> list[Item]:
+        """Return the visible items of a scope in their order, now, in the midst of an event."""
+        reasons = hiding(self.on_path())
+        return [item for item in side.held() if not reasons[item.key]]
+
+    # Rule 3.
+
+    def declare(self, event: Json) -> None:
+        side, name = self.own, event["assistant"]
         self.learn(name, event)
-        if self.active is None:
-            self.before = self.visible(self.scope)
-            self.active = name
-            self.say(name, "system", event, 0)
-            self.say(name, "first_message", event, len(self.items))
-        elif self.active == name and "system" in event.body:
-            own = [item for item in self.visible(self.scope) if item.origin == "prompt" and item.assistant == name]
+        head = (-self.now, 0)
+        if side.active is None:
+            side.before = frozenset(item.key for item in self.visible(side))
+            side.active, side.rolled = name, False
+            self.speak(name, "system", event, place=head)
+            self.speak(name, "first_message", event)
+        elif side.active == name and "system" in event:
+            own = [item for item in side.held() if item.origin == "prompt" and item.assistant == name]
             newest = max(own, key=lambda item: item.version, default=None)
-            self.say(name, "system", event, self.items.index(newest) if newest else 0)
             if newest:
-                newest.hide("assistant", event.version)
-
-    def learn(self, name: str, event: Event) -> None:
-        said = [key for key in ("system", "first_message") if key in event.body]
-        self.known |= {(name, key): (event.body[key], event.version) for key in said}
-
-    def say(self, name: str, key: str, event: Event, place: int) -> None:
-        """The prompt or the first message of the assistant, if it has any."""
-        role, origin = ("system", "prompt") if key == "system" else ("assistant", "first_message")
-        content, source = self.known.get((name, key), ("", 0))
-        if content:
-            self.add(event, role, content, origin, place).source = source
-
-    def transfer(self, event: Event) -> None:  # rule 4
-        body = event.body
-        mode = self.modes.get(event.version) or self.mode or body.get("mode", ROLLING)
-        rule: Reason = (f"transfer:{mode}", event.version)
-        answers, _, unanswered = pair(self.items)
-        if "tool_call_id" in body:
-            made = [(item, call) for item in self.visible(self.scope) for call in item.visible_calls()]
-            self.transfer_calls += [(item, call) for item, call in made if call.id == body["tool_call_id"]][-1:]
-        if body.get("message", ""):
-            self.add(event, "assistant", body["message"], "destination_message")
-        if mode != DELETE:
-            self.filter(event, body.get("context", {"type": "all"}))
-        for item in self.visible(self.scope):
-            if mode == DELETE or (mode in (SWAP, REMOVE) and item.origin == "prompt"):
-                item.hide(*rule)
-        for item, call in self.transfer_calls if mode == REMOVE else []:
-            if call in item.visible_calls():
-                call.removed = rule
-                for result in [result for answered, result in answers if answered is call]:
-                    if result.scope == self.scope:
-                        result.hide(*rule)
-                if not item.has_content() and not item.visible_calls():
-                    item.hide(*rule)
-        for item, call in unanswered:
-            call.awaited = call.removed or item.hidden
-        self.before = self.visible(self.scope)
-        self.active = body["to"]
-        self.learn(body["to"], event)
-        self.say(body["to"], "system", event, len(self.items) if mode == ROLLING else 0)
-        if body.get("first_message_mode", SPEAKS) == SPEAKS:
-            self.say(body["to"], "first_message", event, len(self.items))
-
-    def filter(self, event: Event, context: Json) -> None:  # rule 4.2
-        rule: Reason = (f"context:{context['type']}", event.version)
-        candidates = [item for item in self.visible(self.scope) if item.origin != "prompt"]
-        kept = candidates if context["type"] == "all" else []
-        match context["type"]:
-            case "lastNMessages":
-                kept = candidates[max(len(candidates) - context["maxMessages"], 0) :]
-            case "userAndAssistantMessages":
-                said = [item for item in candidates if item.role in ("user", "assistant") or item.origin == "summary"]
-                kept = [item for item in said if item.texts()]
-                for item in kept:
-                    item.content = item.texts()
-                    for call in item.visible_calls():
-                        call.removed = rule
-            case "previousAssistantMessages":
-                kept = [item for item in candidates if self.active is not None and item in self.before]
-        for item in candidates:
-            if item not in kept:
-                item.hide(*rule)
-
-    def summarize(self, event: Event) -> None:  # rule 5
-        body, ranged = event.body, "first" in event.body
-        own = [item for item in self.visible(event.scope) if ranged and item.origin != "prompt"]
-        own = [item for item in own if not (item.origin == "message" and item.role == "system")]  # a note
-        covered = [item for item in own if body["first"] <= item.span[0] and item.span[1] <= body["last"]]
-        place = self.items.index(covered[0]) if covered else None
-        summary = self.add(event, body.get("role", "user"), body["text"], "summary", place)
-        summary.span = (body["first"], body["last"]) if ranged else summary.span
-        for item in covered:
-            item.hide("summary", event.version)
-        if ranged and not covered:
-            summary.hide("summary-covers-nothing-visible", event.version)
-
-
-def pair(items: list[Item]) -> tuple[list[tuple[Call, Item]], list[tuple[Item, str]], list[tuple[Item, Call]]]:
-    """Rule 7: which result answers which call; the results that answer none, and the rule; the visible calls left."""
-    answers: list[tuple[Call, Item]] = []
-    unasked: list[tuple[Item, str]] = []
-    unanswered: list[tuple[Item, Call]] = []
-    for item in items:
-        if item.role == "tool" and item.hidden is None:
-            mine = [(caller, call) for caller, call in unanswered if call.id == item.tool_call_id]
-            fits = [(caller, call) for caller, call in mine if call.awaited is None or call.awaited[1] < item.version]
-            if fits:
-                answers.append((fits[-1][1], item))
-                unanswered.remove(fits[-1])
+                side.end([newest], ("assistant", self.now))
+                self.speak(name, "system", event, place=newest.place)
             else:
-                again = any(call.id == item.tool_call_id for call, _ in answers)
-                unasked.append((item, "duplicate-result" if again else "orphan-result"))
-            if not fits or fits[-1][1].awaited is not None:
-                continue  # the result is hidden, and so are calls of its own, odd as they would be
-        by_rule_4 = item.hidden is None or item.hidden[0].startswith(("transfer:", "context:"))
-        counting = item.visible_calls() + [call for call in item.calls if call.awaited is not None and by_rule_4]
-        unanswered += [(item, call) for call in item.calls if call in counting]
-    return answers, unasked, [(item, call) for item, call in unanswered if call.awaited is None]
+                self.speak(name, "system", event, **({} if side.rolled else {"place": head}))
 
+    def learn(self, name: str, event: Json) -> None:
+        self.own.known |= {(name, key): (event[key], self.now) for key in ("system", "first_message") if key in event}
 
-def redactions(events: list[Event]) -> dict[int, str]:
-    """Rule 8: what is shown in place of the content of each redacted version."""
-    plain: dict[int, str] = {}
-    replaced: dict[int, str] = {}
-    for event in reversed([event for event in events if event.known and event.type == "redaction"]):
-        target, replacement = event.body["target"], event.body.get("replacement")
-        plain[target] = REDACTED
-        if replacement:  # which may have been redacted too
-            replacement = (plain | replaced).get(event.version, replacement)
-        if replacement is not None:
-            replaced.setdefault(target, replacement)
-    return plain | replaced
+    def speak(self, name: str, key: str, event: Json, **more: Any) -> None:
+        """Place the prompt or the first message of an assistant, if it has one that is not empty."""
+        role, origin = ("system", "prompt") if key == "system" else ("assistant", "first_message")
+        content, source = self.own.known.get((name, key), ("", 0))
+        if content:
+            self.place(self.scope, role, content, origin, event, **{"assistant": name, "source": source, **more})
 
+    # Rule 4.
 
-def shown(item: Item, texts: dict[int, str]) -> Json:
-    redacted = item.source in texts
-    content = (texts[item.source] if item.has_content() else "") if redacted else item.content
-    message: Json = {"role": item.role, "content": content, "version": item.version}
-    message |= {"origin": item.origin, "assistant": item.assistant}
-    for call in item.visible_calls():
-        arguments = REDACTED if redacted else call.arguments
-        message.setdefault("tool_calls", []).append({"id": call.id, "name": call.name, "arguments": arguments})
-    if item.tool_call_id:
-        message["tool_call_id"] = item.tool_call_id
-    return message
+    def transfer(self, event: Json) -> None:
+        side = self.own
+        mode = self.modes.get(self.now) or self.mode or event.get("mode", ROLLING)
+        meant = self.meant(event.get("tool_call_id"))
+        wrong = {
+            "self-transfer": event["to"] == side.active,
+            "unknown-from": "from" in event and event["from"] != side.active,
+            "nothing-removed": mode == REMOVE and meant is None,
+        }
+        side.findings += tuple((rule, self.now) for rule, holds in wrong.items() if holds)
+        side.meant += () if meant is None else (meant,)
+        if event.get("message"):
+            speaker = event.get("from") if side.active is None else side.active
+            self.place(self.scope, "assistant", event["message"], "destination_message", event, assistant=speaker)
+        if mode != DELETE:
+            self.choose(event.get("context", {"type": "all"}))
+        self.leave(mode)
+        side.before = frozenset(item.key for item in self.visible(side))
+        side.active, side.rolled = event["to"], mode == ROLLING
+        self.learn(event["to"], event)
+        self.speak(event["to"], "system", event, **({} if mode == ROLLING else {"place": (-self.now, 0)}))
+        if event.get("first_message_mode", SPEAKS) == SPEAKS:
+            self.speak(event["to"], "first_message", event)
+
+    def meant(self, id: str | None) -> tuple[Key, int] | None:
+        """Return the call that a transfer means (step 1)."""
+        calls = [(item, index) for item in self.visible(self.own) for index in item.kept_calls()]
+        calls = [(item, index) for item, index in calls if item.calls[index]["id"] == id]
+        calls = [(item, index) for item, index in calls if (item.key, index) not in self.own.meant]
+        answered = self.answered()
+        of_id = [item.version for item in self.on_path() if item.role == "tool" and item.tool_call_id == id]
+        latest = [self.pairs()[version] for version in of_id if version in self.pairs()][-1:]
+        open = [(item, index) for item, index in calls if (item.version, index) not in answered - set(latest)]
+        chosen = (open or calls)[-1:]
+        return (chosen[0][0].key, chosen[0][1]) if chosen else None
+
+    def choose(self, context: Json) -> None:
+        """End what a context does not keep, and leave of some messages only their text (step 3)."""
+        side, rule = self.own, (f"context:{context['type']}", self.now)
+        held = [item for item in side.held() if item.origin != "prompt"]
+        seen = [item for item in self.visible(side) if item.origin != "prompt"]
+        kept: list[Item] = []
+        match context["type"]:
+            case "all":
+                kept = held
+            case "lastNMessages":
+                kept = seen[max(len(seen) - context["maxMessages"], 0) :]
+                if kept == seen:
+                    kept = held
+                elif kept:
+                    kept = [item for item in held if item in kept or (item not in seen and item.place > kept[0].place)]
+            case "userAndAssistantMessages":
+                for item in seen:
+                    if item.role in ("user", "assistant") or item.origin == "summary":
+                        less = item.text_only or bool(item.kept_calls() or item.others())
+                        taken = tuple(reason or rule for reason in item.taken)
+                        side.put(item, taken=taken, text_only=less and bool(texts(item.content)))
+                        kept += [item] if texts(item.content) else []
+            case "previousAssistantMessages":
+                kept = [item for item in held if side.active is not None and self.was_there(item.key)]
+        keys = {item.key for item in kept}
+        side.end([item for item in held if item.key not in keys], rule)
+
+    def was_there(self, key: Key) -> bool:
+        """Tell whether an item, or all that it covered, was visible when the active assistant was made active."""
+        item = self.own.items[key]
+        return key in self.own.before or (bool(item.covers) and all(self.was_there(other) for other in item.covers))
+
+    def leave(self, mode: str) -> None:
+        """Do what the mode of a transfer does to what is there (step 4)."""
+        side, rule = self.own, (f"transfer:{mode}", self.now)
+        if mode == DELETE:
+            side.end(side.held(), rule)
+        if mode in (SWAP, REMOVE):
+            side.end([item for item in side.held() if item.origin == "prompt"], rule)
+        for key, index in side.meant if mode == REMOVE else ():
+            caller = side.items[key]
+            if caller in self.visible(side) and index in caller.kept_calls():
+                taken = [rule if number == index else reason for number, reason in enumerate(caller.taken)]
+                side.put(caller, taken=tuple(taken))
+                results = {version for version, call in self.pairs().items() if call == (caller.version, index)}
+                side.end([item for item in side.held() if item.version in results], rule)
+                if side.items[key].is_empty():
+                    side.end([caller], rule)
+
+    # Rule 5.
+
+    def summarize(self, event: Json) -> None:
+        side, scope = self.sides[event["scope"]], event["scope"]
+        more: Json = {}
+        if "first" in event:
+            kept = self.widened(event.get("keep", []))
+            covered = [item for item in side.held() if covers(event, item) and item.version not in kept]
+            seen = self.visible(side)
+            counted = covered if scope == SHARED else [item for item in covered if item in seen]
+            more = {"span": (event["first"], event["last"])}
+            if counted:
+                more |= {"place": counted[0].place, "covers": frozenset(item.key for item in covered if item in seen)}
+                self.cuts(side, {item.version for item in covered})
+                side.end(covered, ("summary", self.now))
+            else:
+                more |= {"ended": (NOTHING, self.now)}
+                side.findings += ((NOTHING, self.now),)
+        self.place(scope, event.get("role", "user"), event["text"], "summary", event, **more)
+
+    def widened(self, keep: list[int]) -> set[int]:
+        """Return `keep` with whole pairs: a message stays with all its calls and all their results."""
+        kept = set(keep)
+        pairs = self.pairs().items()
+        for _ in pairs:
+            kept |= {version for result, (call, _) in pairs if {result, call} & kept for version in (result, call)}
+        return kept
+
+    def cuts(self, side: Side, covered: set[int]) -> None:
+        """Note that a summary covers one half of a pair of which both were visible until now."""
+        seen = {item.version for other in self.sides.values() for item in self.visible(other)}
+        torn = [
+            result
+            for result, (version, index) in self.pairs().items()
+            if {result, version} <= seen and (result in covered) != (version in covered)
+            if any(item.version == version and index in item.kept_calls() for item in self.on_path())
+        ]
+        side.findings += (("summary-cuts-pair", self.now),) if torn else ()
+
+    # The view as a dict.
+
+    def result(self) -> Json:
+        """Return the view as it is now."""
+        items = sorted(self.on_path(), key=lambda item: item.place)
+        visible = [item for item in items if item.why is None]
+        hidden = [entry(item.key, item.why, None) for item in items if item.why is not None]
+        for item in visible:
+            lost = [(call["id"], reason) for call, reason in zip(item.calls, item.taken, strict=True) if reason]
+            hidden += [entry(item.key, reason, id) for id, reason in lost]
+        for key, scope in self.placed.items():
+            if key not in self.sides[scope].items:
+                hidden.append(entry(key, ("rewind", self.left[key]), None))
+        return {
+            "assistant": self.own.active,
+            "messages": [self.shown(item) for item in visible],
+            "hidden": sorted(hidden, key=lambda one: (one["version"], one["origin"], one["call"] or "")),
+            "held": [item.key for item in items if item.ended is None],
+            "pairs": sorted(self.pairs().items()),
+            "problems": self.problems(visible),
+        }
+
+    def shown(self, item: Item) -> Json:
+        """Return a visible message as it is shown, redacted as of now (rule 8)."""
+        redacted = item.source in self.replaced
+        content = texts(item.content) if item.text_only else item.content
+        if redacted:
+            content = self.replaced[item.source] if texts(item.content) or item.others() else ""
+        elif not isinstance(content, str):
+            content = [part for part in content if part["type"] not in CALL_PARTS]
+        message: Json = {"role": item.role, "version": item.version, "origin": item.origin}
+        message |= {"assistant": item.assistant, "source": item.source, "content": content}
+        calls = [item.calls[index] for index in item.kept_calls()]
+        calls = [call | {"arguments": REDACTED} for call in calls] if redacted else calls
+        message |= {"tool_calls": calls} if calls else {}
+        message |= {"tool_call_id": item.tool_call_id} if item.tool_call_id else {}
+        return message | ({"text_only": True} if item.text_only else {})
+
+    def problems(self, visible: list[Item]) -> list[Json]:
+        """Return what is wrong with the view: calls without a final result, results without a call, odd events."""
+        pairs, answered, found = self.pairs(), self.answered(), list[Json]()
+        for item in visible:
+            waiting = [index for index in item.kept_calls() if (item.version, index) not in answered]
+            found += [finding(item.version, "unanswered-call", item.calls[index]["id"]) for index in waiting]
+        alone = [item for item in self.own.held() if item.role == "tool" and item.version not in pairs]
+        found += [finding(item.version, stray(self.on_path(), item)) for item in alone]
+        found += [finding(version, rule) for side in self.sides.values() for rule, version in side.findings]
+        found += [finding(version, "unknown-event") for version in self.unknown]
+        return sorted(found, key=lambda one: (one["version"], one["rule"], one.get("call", "")))
