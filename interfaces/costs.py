@@ -8,7 +8,7 @@ from typing import Any
 
 from turnlog.projections import MODES, Handoff, History, history
 from turnlog.store import Store
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 
 from .wires import WIRES, StablePrefix
 from .wires.stable_prefix import Written, prefix_of

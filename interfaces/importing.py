@@ -17,7 +17,7 @@ from turnlog.store import (
 )
 from turnlog.store.codec import Prepared, prepare, same_body
 from turnlog.store.errors import shown
-from turnlog.store.frames import RewindFrame
+from turnlog.store.events import RewindFrame, references_of
 from turnlog.store.streams import checked_name
 
 from .formats import chatcli, log, openai
@@ -27,14 +27,6 @@ from .formats.transfers import TransferTools
 FORMATS = ("openai", "events", "chatcli")
 _RECOGNISE = {"chatcli": chatcli.recognises, "events": log.recognises, "openai": openai.recognises}
 _READ = {"openai": openai.read, "chatcli": chatcli.read}
-# The fields of events that name versions.
-_REFERENCES = {
-    "request": ("at",),
-    "response": ("request",),
-    "rewind": ("to",),
-    "redaction": ("target",),
-    "summary": ("first", "last"),
-}
 OnDivergence = Literal["refuse", "rewind"]
 
 
@@ -243,7 +235,7 @@ def _rewinds_all_to(event: Event, version: int) -> bool:
 
 def _translated(event: dict[str, Any], versions: list[int]) -> dict[str, Any]:
     """An event of a file with its references to the file's versions made those of the log."""
-    fields = _REFERENCES.get(event["type"], ())
+    fields = references_of(event["type"])
     places = {key: event[key] for key in fields if isinstance(event.get(key), int)}
     return event | {key: versions[place] for key, place in places.items() if 0 <= place < len(versions)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnlog.store.frames import AssistantFrame
+from turnlog.store.events import AssistantFrame
 
 from .state import State
 from .view import Hiding, Item

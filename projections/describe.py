@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from turnlog.store import Store
-from turnlog.store.frames import DescribeFrame
+from turnlog.store.events import DescribeFrame
 
 
 class Description(msgspec.Struct, frozen=True):

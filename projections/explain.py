@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from turnlog.store import Store
-from turnlog.store.frames import SummaryFrame, TransferFrame
+from turnlog.store.events import SummaryFrame, TransferFrame
 
 from .history import History, view_of
 from .reading import Reading

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 
 from turnlog.store import Row
-from turnlog.store.frames import (
+from turnlog.store.events import (
     AssistantFrame,
     ClearFrame,
     Frame,

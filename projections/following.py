@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from turnlog.store import Store
-from turnlog.store.frames import Mode, RedactionFrame
+from turnlog.store.events import Mode, RedactionFrame
 
 from .fold import Fold, Modes
 from .history import History

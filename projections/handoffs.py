@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from turnlog.store import Store
-from turnlog.store.frames import Mode, TransferFrame
+from turnlog.store.events import Mode, TransferFrame
 
 from .fold import Fold
 from .history import Hidden, hidden_item

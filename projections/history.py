@@ -13,7 +13,7 @@ from typing import Any, overload
 import msgspec
 
 from turnlog.store import InvalidEvent, Request, Row, Store
-from turnlog.store.frames import Mode, RequestFrame
+from turnlog.store.events import Mode, RequestFrame
 from turnlog.store.streams import OPEN
 
 from .fold import RULES, Fold, Modes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from turnlog.store import Event, Row, Store
-from turnlog.store.frames import RewindFrame
+from turnlog.store.events import RewindFrame
 
 R = TypeVar("R", bound=Row)
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from turnlog.store import Row, Store
-from turnlog.store.frames import Frame, MessageFrame, ResponseFrame, RewindFrame, read_frame
+from turnlog.store.events import Frame, MessageFrame, ResponseFrame, RewindFrame, read_frame
 from turnlog.store.streams import OPEN, Stream
 
 from .fold import said

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import get_args
 
 from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Row, Store
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 from turnlog.store.streams import Stream
 from turnlog.store.times import Clock
 

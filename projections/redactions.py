@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from turnlog.store import Event, Row
-from turnlog.store.frames import RedactionFrame
+from turnlog.store.events import RedactionFrame
 
 REDACTED = "[redacted]"
 Source = tuple[str, int]  # An event: the uuid of the conversation that owns it, and its version there.

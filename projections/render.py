@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from turnlog.store import Row
-from turnlog.store.frames import AssistantFrame, TransferFrame
+from turnlog.store.events import CONTENTS, TEXTS, AssistantFrame, TransferFrame
 
 from .redactions import REDACTED, Redactions
 from .view import Item, Origin
@@ -99,23 +99,24 @@ class Contents:
 
 
 class _Said(msgspec.Struct, gc=False):
-    """What any event may say, as far as a view shows it."""
+    """What any event may say, as far as a view shows it; `_Body` adds the fields that have text."""
 
-    content: str | list[dict[str, Any]] = ""
-    response: str | list[dict[str, Any]] = ""
-    text: str = ""
-    system: str = ""
-    first_message: str = ""
-    message: str = ""
     tool_calls: tuple[VisibleCall, ...] = ()
     name: str | None = None
     meta: Any = None
     extra: Any = None
 
 
+_CONTENT = str | list[dict[str, Any]]
+_Body = cast(
+    type[_Said],
+    msgspec.defstruct(
+        "_Body", [(field, _CONTENT if field in CONTENTS else str, "") for field in TEXTS], bases=(_Said,), gc=False
+    ),
+)
 _OWN = ("message", "response", "summary", "prompt")
-_NOTHING = _Said()
-_decode = msgspec.json.Decoder(_Said).decode
+_NOTHING = _Body()
+_decode = msgspec.json.Decoder(_Body).decode
 
 
 def _said(event: Row) -> _Said:
@@ -124,15 +125,15 @@ def _said(event: Row) -> _Said:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         # A null, or damage: what is of the right kind is taken.
         fields = {field: value for field, value in event.body.items() if _fits(field, value)}
-        return msgspec.convert(fields, _Said)
+        return msgspec.convert(fields, _Body)
 
 
 def _fits(field: str, value: Any) -> bool:
     try:
-        msgspec.convert({field: value}, _Said)
+        msgspec.convert({field: value}, _Body)
     except msgspec.ValidationError:
         return False
-    return field in _Said.__struct_fields__
+    return field in _Body.__struct_fields__
 
 
 def _calls(item: Item, said: _Said, redaction: str | None) -> tuple[VisibleCall, ...]:

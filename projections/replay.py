@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from turnlog.store import Event, Store
-from turnlog.store.frames import RequestFrame
+from turnlog.store.events import RequestFrame
 
 from .fold import RULES
 from .history import view_of

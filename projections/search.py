@@ -11,6 +11,7 @@ import msgspec
 
 from turnlog.store import Event, InvalidEvent, Store
 from turnlog.store.chain import microseconds_of
+from turnlog.store.events import texts_of
 from turnlog.store.streams import Stream
 
 from .history import History, view_of
@@ -25,7 +26,6 @@ _UNSPACED = re.compile(
     "\uff66-\uff9f\U00020000-\U0003ffff])"
 )
 _SEPARATOR = "\u200b"
-_SAID = ("title", "system", "first_message", "content", "response", "text", "message", "reason", "replacement")
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ def rebuild(store: Store, progress: Callable[[int, int], None] = lambda done, to
 def said_by(event: Event) -> str:
     """All that an event says, as text."""
     body = event.body
-    texts = [text for field in _SAID for text in _texts(body.get(field))]
+    texts = [text for field in texts_of(event.type) for text in _texts(body.get(field))]
     calls = body.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, dict):

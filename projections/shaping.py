@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from turnlog.store.frames import (
+from turnlog.store.events import (
     AssistantFrame,
     ClearFrame,
     Context,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from turnlog.store.frames import AssistantFrame, Role, TransferFrame
+from turnlog.store.events import AssistantFrame, Role, TransferFrame
 
 from .pairing import CallKey
 from .view import Item, Origin, View

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnlog.store.frames import SummaryFrame
+from turnlog.store.events import SummaryFrame
 
 from .state import SHARED, State
 from .view import Hiding, Item

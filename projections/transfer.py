@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnlog.store.frames import Context, Mode, TransferFrame
+from turnlog.store.events import Context, Mode, TransferFrame
 
 from .pairing import CallKey, Pairing, pair
 from .state import State

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from turnlog.store import Event, Store
-from turnlog.store.frames import ResponseFrame, SummaryFrame, Usage
+from turnlog.store.events import ResponseFrame, SummaryFrame, Usage
 
 from .fold import Fold, Modes
 

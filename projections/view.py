@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from turnlog.store.frames import Call, Role
+from turnlog.store.events import Call, Role
 
 Place = tuple[int, int]  # Orders a view: mostly an event's version, and which of the things it places.
 Origin = Literal["prompt", "first_message", "message", "response", "destination_message", "summary"]

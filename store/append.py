@@ -15,9 +15,8 @@ from .codec import Prepared, check_place, prepare, same_body
 from .database import Database
 from .erasure import erase
 from .errors import DuplicateEvent, InvalidEvent, VersionConflict
-from .events import SCOPES, NewEvent
+from .events import SCOPES, DescribeFrame, ForkFrame, MessageFrame, NewEvent, RedactionFrame, ResponseFrame, read_frame
 from .expected import Expected, ExpectedVersion, Unchanged
-from .frames import DescribeFrame, ForkFrame, MessageFrame, RedactionFrame, ResponseFrame, read_frame
 from .streams import OPEN, Head, Stream
 
 INSERT = (

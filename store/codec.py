@@ -12,8 +12,7 @@ import msgspec
 
 from .chain import Header, header, microseconds_of, time_of
 from .errors import InvalidEvent
-from .events import CUSTOM_TYPE, HEADER, SCOPE, SCOPES, TYPES, Content, Custom, Message, NewEvent, Response
-from .frames import Frame, misplaced, read_frame
+from .events import CUSTOM_TYPE, HEADER, SCOPE, SCOPES, TYPES, Custom, Frame, NewEvent, read_frame
 
 MAX_DEPTH = 64
 MAX_BITS = 4096
@@ -171,10 +170,7 @@ def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
     scope = cls.default_scope if new.scope is None else new.scope
     if scope is not None and scope not in SCOPES and not SCOPE.match(scope):
         raise InvalidEvent("scope", scope, _NO_SCOPE)
-    if isinstance(new, Message):
-        _check_parts("content", new.content)
-    elif isinstance(new, Response):
-        _check_parts("response", new.response)
+    new.check()
     frame = new.frame()
     body_text = _encode({name: value for name, value in fields.items() if name not in HEADER}).decode()
     if len(body_text) * 4 > MAX_BYTES and len(body_text.encode()) > MAX_BYTES:
@@ -215,7 +211,7 @@ def check_place(event: Prepared, version: int, index: int | None = None) -> None
 
     :raises InvalidEvent: names the field and the value.
     """
-    found = misplaced(event.frame, version, event.scope)
+    found = event.frame.misplaced(version, event.scope)
     if found is not None:
         raise InvalidEvent(*found, index)
 
@@ -281,16 +277,6 @@ def checked_time(field: str, time: datetime) -> int:
     except OverflowError:
         raise InvalidEvent(field, time.isoformat(), "is no time of the years 1 to 9999 in UTC") from None
     return microseconds
-
-
-def _check_parts(field: str, content: Content | None) -> None:
-    if not isinstance(content, list):
-        return
-    for number, part in enumerate(content):
-        if not isinstance(part.get("type"), str) or not part["type"]:
-            raise InvalidEvent(f"{field}[{number}].type", part.get("type"), "is not the name of a kind of part")
-        if part["type"] == "text" and not isinstance(part.get("text"), str):
-            raise InvalidEvent(f"{field}[{number}].text", part.get("text"), "is not text")
 
 
 def _is_plain(value: Any, depth: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .chain import digest_of_body
 from .database import Database
 from .errors import NotFound
-from .frames import SummaryFrame, read_frame
+from .events import SummaryFrame, read_frame
 from .streams import OPEN, Stream
 
 

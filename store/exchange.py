@@ -18,8 +18,7 @@ from .codec import GIVEN_BY_STORE, Event, checked_time, prepare
 from .database import Database
 from .erasure import erase
 from .errors import InvalidEvent, RestoreRefused
-from .events import HEADER
-from .frames import ForkFrame, RedactionFrame
+from .events import HEADER, ForkFrame, RedactionFrame
 from .streams import Head, Stream
 
 _Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{2})*\Z")]

@@ -16,8 +16,7 @@ from .chain import microseconds_of, time_of
 from .codec import Event, Row
 from .database import Database
 from .errors import InvalidEvent, NotFound
-from .events import SCOPES
-from .frames import Frame, read_frame
+from .events import SCOPES, Frame, read_frame
 from .streams import OPEN, Segment, Stream
 from .times import Clock
 

@@ -15,8 +15,8 @@ from .chain import digest_of_body, digest_of_event, genesis
 from .codec import Event
 from .database import Database
 from .errors import InvalidEvent
+from .events import ForkFrame, RedactionFrame, read_frame
 from .exchange import follows_from_body
-from .frames import ForkFrame, RedactionFrame, read_frame
 from .streams import OPEN, Head, Segment
 
 

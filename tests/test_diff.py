@@ -13,7 +13,7 @@ from logs import logs, what_ifs
 
 from turnlog.projections import Change, History, VisibleMessage, diff, history
 from turnlog.store import Redaction, Rewind, Store, Summary
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 
 SWAP: Mode = "swap-system-message-in-history"
 REMOVE: Mode = "swap-system-message-in-history-and-remove-transfer-tool-messages"

@@ -12,7 +12,7 @@ from oracle import path, read
 
 from turnlog.projections import Handoff, handoffs, history
 from turnlog.store import InvalidEvent, NotFound, Store, Transfer
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 
 ROLLING: Mode = "rolling-history"
 SWAP: Mode = "swap-system-message-in-history"

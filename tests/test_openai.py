@@ -18,7 +18,7 @@ from turnlog.formats.transfers import TransferTools
 from turnlog.importing import Imported, import_file
 from turnlog.projections import describe, history
 from turnlog.store import Event, Redaction, Store, Transfer, TransferContext
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 
 AIRLINE = Path(__file__).parent / "data" / "airline.jsonl"
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from turnlog.formats.transfers import TransferTools
 from turnlog.importing import import_file
 from turnlog.projections import handoffs, history
 from turnlog.store import Event, Store
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 
 AIRLINE = Path(__file__).parent / "data" / "airline.jsonl"
 Json = dict[str, Any]

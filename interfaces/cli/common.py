@@ -21,7 +21,7 @@ from rich.progress import Progress
 
 from turnlog.projections import MODES
 from turnlog.store import InvalidEvent, Store, StoreUnusable, TurnlogError
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 from turnlog.store.times import CLOCKS
 
 from . import output

@@ -12,7 +12,7 @@ import msgspec
 
 from turnlog import projections
 from turnlog.store import Event, Store
-from turnlog.store.frames import Mode
+from turnlog.store.events import Mode
 
 from ..costs import cost
 from ..tokens import counter

@@ -12,7 +12,7 @@ import pydantic
 
 from turnlog.projections import Description, History, VisibleMessage
 from turnlog.store import Event
-from turnlog.store.frames import SummaryFrame
+from turnlog.store.events import SummaryFrame
 
 from .document import BrokenFile, Document, Value, validate, within
 from .messages import ChatMessage, is_prompt, message_event, prompt_event, text_of, with_extra, written

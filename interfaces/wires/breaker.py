@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnlog.projections import History
-from turnlog.store.frames import TransferFrame
+from turnlog.store.events import TransferFrame
 
 from .wire import Block
 

@@ -1,0 +1,79 @@
+"""The types of events: how each is written, what of it is its frame, and what else is known of it.
+
+Each type has a module with its struct and its frame; `registry` has what is derived from all of them. Every event may
+carry `scope` (`chat` if absent), `id` (an idempotency key, unique in its conversation), `occurred_at`, and `actor`,
+`meta` and `extra`, which are kept as they are. A field that is None is absent.
+"""
+
+from .assistant import Assistant, AssistantFrame
+from .base import HEADER, SCOPE, SCOPES, Frame, Name, NewEvent, Tool, tool_names
+from .clear import Clear, ClearFrame
+from .describe import Describe, DescribeFrame
+from .fork import Fork, ForkFrame
+from .message import Message, MessageFrame, Role
+from .parts import Call, Content, Part, PartKind, ToolCall, frame_parts
+from .redaction import Redaction, RedactionFrame
+from .registry import CONTENTS, CUSTOM_TYPE, TEXTS, TYPES, Custom, read_frame, references_of, texts_of
+from .request import Request, RequestFrame
+from .response import Response, ResponseFrame, Status
+from .rewind import Rewind, RewindFrame
+from .summary import Summary, SummaryFrame, SummaryRole
+from .transfer import Context, ContextType, FirstMessageMode, Mode, Transfer, TransferContext, TransferFrame
+from .usage import TokenUsage, Usage
+
+__all__ = [
+    "CONTENTS",
+    "CUSTOM_TYPE",
+    "HEADER",
+    "SCOPE",
+    "SCOPES",
+    "TEXTS",
+    "TYPES",
+    "Assistant",
+    "AssistantFrame",
+    "Call",
+    "Clear",
+    "ClearFrame",
+    "Content",
+    "Context",
+    "ContextType",
+    "Custom",
+    "Describe",
+    "DescribeFrame",
+    "FirstMessageMode",
+    "Fork",
+    "ForkFrame",
+    "Frame",
+    "Message",
+    "MessageFrame",
+    "Mode",
+    "Name",
+    "NewEvent",
+    "Part",
+    "PartKind",
+    "Redaction",
+    "RedactionFrame",
+    "Request",
+    "RequestFrame",
+    "Response",
+    "ResponseFrame",
+    "Rewind",
+    "RewindFrame",
+    "Role",
+    "Status",
+    "Summary",
+    "SummaryFrame",
+    "SummaryRole",
+    "TokenUsage",
+    "Tool",
+    "ToolCall",
+    "Transfer",
+    "TransferContext",
+    "TransferFrame",
+    "Usage",
+    "frame_parts",
+    "read_frame",
+    "references_of",
+    "texts_of",
+    "tool_names",
+]

@@ -1,0 +1,60 @@
+"""`message`: what a user, an assistant or a tool says, or a note."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from .base import Frame, Misplaced, Name, NewEvent
+from .parts import Call, Content, PartKind, ToolCall, check_parts, frame_calls, frame_parts
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class MessageFrame(Frame, frozen=True, kw_only=True, gc=False):
+    """The frame of a `message` event."""
+
+    role: Role
+    parts: tuple[PartKind, ...] = ()
+    tool_calls: tuple[Call, ...] = ()
+    tool_call_id: str | None = None
+    assistant: str | None = None
+    name: str | None = None
+
+    def misplaced(self, version: int, scope: str | None) -> Misplaced | None:
+        """Return what is wrong if it has no scope, or is a result that names no call."""
+        if scope is None:
+            return "scope", None, "is missing"
+        if self.role == "tool" and self.tool_call_id is None:
+            return "tool_call_id", None, "is missing: a tool message names the call it answers"
+        return None
+
+
+class Message(NewEvent, kw_only=True, tag="message"):
+    """A message. One of role `system` is a note; prompts come from `Assistant` and `Transfer`."""
+
+    role: Role
+    content: Content = ""
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: Name | None = None
+    name: Name | None = None
+    assistant: Name | None = None
+
+    frame_type: ClassVar[type[Frame]] = MessageFrame
+    texts: ClassVar[tuple[str, ...]] = ("content",)
+    parts_field: ClassVar[str | None] = "content"
+
+    def check(self) -> None:
+        """Refuse a part that is none."""
+        if type(self.content) is list:
+            check_parts("content", self.content)
+
+    def frame(self) -> MessageFrame:
+        """Return the role, the kinds of the parts, the calls, and who is concerned."""
+        return MessageFrame(
+            role=self.role,
+            parts=frame_parts(self.content),
+            tool_calls=frame_calls(self.tool_calls),
+            tool_call_id=self.tool_call_id,
+            assistant=self.assistant,
+            name=self.name if self.role == "tool" else None,
+        )
