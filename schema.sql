@@ -181,10 +181,125 @@ FROM events
 JOIN conversations ON conversations.key = events.conversation
 WHERE events.type = 'transfer';
 
--- What was said, for full-text search: one more projection, caught up when it is used, up to a position.
-CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5 (said, tokenize = 'unicode61 remove_diacritics 2');
-
-CREATE TABLE IF NOT EXISTS search_checkpoint (
-    only INTEGER PRIMARY KEY CHECK (only = 1),
-    position INTEGER NOT NULL
+-- Timelines: of each scope of a conversation, from which version until which every message is visible. They are
+-- derived from the log, hold no text, and may be dropped at any time. docs/timelines.md says what each column means.
+CREATE TABLE IF NOT EXISTS timelines (
+    line INTEGER PRIMARY KEY,
+    conversation INTEGER NOT NULL,
+    scope TEXT NOT NULL,
+    what_if TEXT NOT NULL,
+    rules INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    secret BLOB NOT NULL,
+    UNIQUE (conversation, scope, what_if, rules)
 ) STRICT;
+
+CREATE TABLE IF NOT EXISTS spans (
+    line INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER,
+    version INTEGER,
+    origin INTEGER NOT NULL,
+    role INTEGER NOT NULL,
+    assistant INTEGER,
+    source INTEGER,
+    shared INTEGER NOT NULL,
+    parts INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    removed TEXT,
+    why INTEGER,
+    why_by INTEGER,
+    rule INTEGER,
+    by INTEGER,
+    PRIMARY KEY (line, place, since)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS spans_open ON spans (line, place) WHERE until IS NULL;
+CREATE INDEX IF NOT EXISTS spans_ended ON spans (line, until) WHERE until IS NOT NULL;
+CREATE INDEX IF NOT EXISTS spans_late ON spans (line, since) WHERE since <> place / 4;
+CREATE INDEX IF NOT EXISTS spans_moved ON spans (line, version) WHERE version IS NOT NULL;
+CREATE INDEX IF NOT EXISTS spans_source ON spans (line, source) WHERE source IS NOT NULL;
+CREATE INDEX IF NOT EXISTS spans_prompts ON spans (line, place) WHERE until IS NULL AND origin = 3;
+CREATE INDEX IF NOT EXISTS spans_invisible ON spans (line, place) WHERE until IS NULL AND why IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS hidings (
+    line INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    origin INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    rule INTEGER NOT NULL,
+    by INTEGER NOT NULL,
+    shared INTEGER NOT NULL,
+    ended INTEGER NOT NULL,
+    ended_by INTEGER NOT NULL,
+    PRIMARY KEY (line, version, origin, since)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS hidings_since ON hidings (line, since);
+
+CREATE TABLE IF NOT EXISTS uses (
+    line INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    call INTEGER,
+    call_part INTEGER,
+    open INTEGER,
+    PRIMARY KEY (line, id, version, part, since)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS uses_open ON uses (line, id, version) WHERE open IS NOT NULL;
+CREATE INDEX IF NOT EXISTS uses_by_call ON uses (line, call) WHERE call IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS meanings (
+    line INTEGER NOT NULL,
+    transfer INTEGER NOT NULL,
+    call INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    PRIMARY KEY (line, transfer)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS meanings_by_call ON meanings (line, call);
+
+CREATE TABLE IF NOT EXISTS facts (
+    line INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    value TEXT,
+    PRIMARY KEY (line, name, since)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS blocks (
+    line INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER,
+    PRIMARY KEY (line, kind, level, block, since)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS counts (
+    line INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    visible INTEGER NOT NULL,
+    hidden INTEGER NOT NULL,
+    PRIMARY KEY (line, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS notes (
+    line INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    rule TEXT NOT NULL,
+    call TEXT NOT NULL,
+    PRIMARY KEY (line, version, rule, call)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS names (
+    line INTEGER NOT NULL,
+    code INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (line, code)
+) STRICT, WITHOUT ROWID;

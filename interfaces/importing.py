@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from turnlog.projections import describe, path_of
+from turnlog.projections import describe
+from turnlog.projections.timelines.catch_up import path_of
 from turnlog.store import (
     Event,
     Exported,

@@ -1,21 +1,20 @@
-"""The read side of turnlog: pure folds over events."""
+"""The read side of turnlog: timelines of what a model could see, and what is asked of them."""
 
 from .check import Finding, check
 from .describe import Description, describe
 from .diff import Change, diff
-from .explain import Explained, Passed, explain
-from .fold import RULES, Fold, Modes
-from .following import Following, follow
+from .explain import Explained, explain
 from .handoffs import Handoff, handoffs
-from .history import Hidden, History, history
-from .path import path_of
+from .history import History
 from .plan import plan
-from .problems import ADVICE, Problem
+from .problems import ADVICE, Problem, problems
 from .query import query
-from .reading import MODES
 from .render import VisibleCall, VisibleMessage
 from .replay import Replayed, replay
 from .search import Found, catch_up, rebuild, search
+from .timelines.catch_up import RULES
+from .timelines.modes import MODES
+from .timelines.timeline import Changes, Hidden, Span, Step, Timeline, history, timeline
 from .usage import UsageRow, usage
 
 __all__ = [
@@ -23,19 +22,19 @@ __all__ = [
     "MODES",
     "RULES",
     "Change",
+    "Changes",
     "Description",
     "Explained",
     "Finding",
-    "Fold",
-    "Following",
     "Found",
     "Handoff",
     "Hidden",
     "History",
-    "Modes",
-    "Passed",
     "Problem",
     "Replayed",
+    "Span",
+    "Step",
+    "Timeline",
     "UsageRow",
     "VisibleCall",
     "VisibleMessage",
@@ -44,14 +43,14 @@ __all__ = [
     "describe",
     "diff",
     "explain",
-    "follow",
     "handoffs",
     "history",
-    "path_of",
     "plan",
+    "problems",
     "query",
     "rebuild",
     "replay",
     "search",
+    "timeline",
     "usage",
 ]

@@ -8,12 +8,12 @@ import msgspec
 
 from turnlog.store import Store
 
-from .history import view_of
-from .reading import Reading
+from .problems import problems
+from .timelines.timeline import timeline_of
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A problem of a view, and whose view it is."""
+    """A finding on a view, and the conversation and scope of the view."""
 
     conversation: str
     scope: str
@@ -24,11 +24,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def check(store: Store, conversation: str) -> Iterator[Finding]:
-    """The findings on the latest view of each scope that the conversation uses.
+    """Return the findings on the latest view of each scope that the conversation uses.
 
     :raises NotFound: there is no such conversation.
     """
-    reading = Reading(store, conversation)
-    for scope in store.scopes_in_use(conversation):
-        for each in view_of(reading, scope).problems:
-            yield Finding(reading.conversation, scope, each.rule, each.version, each.advice, each.call)
+    stream = store.stream(conversation)
+    for scope in store.scopes_in_use(stream):
+        for each in problems(timeline_of(store, stream, scope)):
+            yield Finding(stream.label, scope, each.rule, each.version, each.advice, each.call)

@@ -14,7 +14,7 @@ Kind = Literal["same", "changed", "moved", "only-a", "only-b"]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One message in one or both of two views. `moved`: in both, at another place; it is told once for each."""
+    """One message in one or both of two views. `moved`: in both, at another place; it is listed once for each."""
 
     kind: Kind
     a: VisibleMessage | None

@@ -1,4 +1,4 @@
-"""Explain: why a message is or is not visible (DESIGN section 7)."""
+"""Explain: from which version until which a message was visible, in which form, and what ended that."""
 
 from __future__ import annotations
 
@@ -7,79 +7,70 @@ from datetime import datetime
 import msgspec
 
 from turnlog.store import Store
-from turnlog.store.events import SummaryFrame, TransferFrame
 
-from .history import History, view_of
 from .reading import Reading
-from .state import SHARED
-from .view import Item
-
-
-class Passed(msgspec.Struct, frozen=True):
-    """A transfer or summary that an item outlived: `what` is the transfer's mode, or `summary`."""
-
-    version: int
-    what: str
+from .redactions import Redactions
+from .timelines.catch_up import SHARED
+from .timelines.timeline import Hidden, Span, Timeline, hidden_of, timeline_of
 
 
 class Explained(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one thing that an event placed, in one scope.
+    """What became of one thing that an event placed, in one scope, up to a point.
 
-    Visible ones have a `place` among the messages, from 0; the others the `rule` and the version of the event that
-    hid it. `calls` are those of its calls that were removed, each with its rule and event.
+    `spans` is its lifeline. `visible` says whether it is visible at that point; if not, `rule` and `by` are what hides
+    it. `calls` are those of its calls that were taken, each with its rule and event.
     """
 
     scope: str
     origin: str
-    passed: list[Passed]
-    place: int | None = None
+    spans: list[Span]
+    visible: bool
     rule: str | None = None
     by: int | None = None
-    calls: list[tuple[str, str, int]] = []
+    calls: list[Hidden] = []
 
 
 def explain(store: Store, conversation: str, version: int, at: int | datetime | None = None) -> list[Explained]:
-    """What became of the event of `version`, in each scope that shows such events, at a point.
+    """Return what became of the event of `version`, in each scope that shows such events, up to a point.
 
-    Empty for an event that places nothing to be seen, such as a `clear`.
+    The list is empty for an event that adds no message, such as a `clear`.
 
     :raises NotFound: there is no such conversation or version.
     """
-    event = store.event(conversation, version)
-    reading = Reading(store, conversation, at)
-    scopes = store.scopes(conversation) if event.scope == SHARED else [event.scope or "chat"]
-    return [explained for scope in scopes for explained in _in_scope(view_of(reading, scope), version)]
+    with store.db.snapshot():
+        event = store.event(conversation, version)
+        reading = Reading(store, conversation, at, Redactions(()))
+        scopes = store.scopes(reading.stream) if event.scope == SHARED else [event.scope or "chat"]
+        lines = [timeline_of(store, reading.stream, scope) for scope in scopes]
+        return [each for line in lines for each in _in_scope(line, version, reading.version)]
 
 
-def _in_scope(view: History, version: int) -> list[Explained]:
-    return [_explained(view, item) for item in view.everything if item.version == version]
-
-
-def _explained(view: History, item: Item) -> Explained:
-    hiding = view.hiding(item)
-    until = view.version + 1 if hiding is None else hiding.by
-    return Explained(
-        scope=view.scope,
-        origin=item.origin,
-        passed=_passed(view, item, until),
-        place=view.items.index(item) if hiding is None else None,
-        rule=None if hiding is None else hiding.rule,
-        by=None if hiding is None else hiding.by,
-        calls=[] if hiding else [(item.calls[at].id, gone.rule, gone.by) for at, gone in sorted(item.removed.items())],
-    )
-
-
-def _passed(view: History, item: Item, until: int) -> list[Passed]:
+def _in_scope(timeline: Timeline, version: int, at: int) -> list[Explained]:
+    spans = timeline.spans(version)
+    line = timeline.line(max(at, version))
     found = []
-    path = view.fold.path(item.scope)
-    if all(event.version != item.version for event in path):
-        return []
-    for event in path:
-        frame = event.frame
-        if not item.version < event.version < until:
-            continue
-        if isinstance(frame, TransferFrame):
-            found.append(Passed(event.version, view.fold.modes.of(event.version, frame)))
-        elif isinstance(frame, SummaryFrame):
-            found.append(Passed(event.version, "summary"))
-    return found
+    for item in timeline.items(line, version, version, at):
+        now = hidden_of(version, item.origin, item.why or (0, 0), None)
+        calls = [
+            hidden_of(version, item.origin, reason, timeline.call_id(version, call))
+            for call, reason in (item.removed.items() if item.why is None else ())
+        ]
+        found.append(
+            Explained(
+                scope=timeline.scope,
+                origin=now.origin,
+                spans=[_until(span, at) for span in spans if span.origin == now.origin and span.since <= at],
+                visible=item.why is None,
+                rule=None if item.why is None else now.rule,
+                by=None if item.why is None else now.by,
+                calls=calls,
+            )
+        )
+    return sorted(found, key=lambda each: each.origin)
+
+
+def _until(span: Span, at: int) -> Span:
+    """Return a span as it was after version `at`."""
+    if span.until is None or span.until <= at:
+        return span
+    return msgspec.structs.replace(span, until=None, rule=None, by=None, goes_on=False)

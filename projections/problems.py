@@ -1,4 +1,4 @@
-"""Findings on a view, each with its event and one line of advice (DESIGN section 7; docs/findings.md explains them)."""
+"""Findings on a view, each with its event and one line of advice (docs/findings.md explains them)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from collections.abc import Iterator
 
 import msgspec
 
-from .fold import Fold
-from .pairing import Pairing
-from .view import Item
+from turnlog.store import Event
+from turnlog.store.events import AssistantFrame, MessageFrame, RequestFrame, ResponseFrame, SummaryFrame, TransferFrame
+from turnlog.store.spans import RULES_THAT_HIDE, SpanRow, version_of
+
+from .history import active_at, profile_at, source_of, sources_of
+from .reading import Reading
+from .timelines.catch_up import SHARED, Line
+from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, TOOL, Item, decode_removed
+from .timelines.timeline import Timeline
 
 ADVICE = {
     "several-prompts": "prompts of different assistants are in force at once: transfer with a swap mode, or clear one",
     "no-prompt": "an assistant is active and no prompt is visible: give it one with the transfer or an assistant event",
     "foreign-tool-calls": "the active assistant has no such tool and may imitate the call: remove it, or give the tool",
-    "unanswered-call": "the call has no result in this view: append one before the model is called again",
-    "orphan-result": "no call in this view is answered by this result: append the call first, or under the same id",
+    "unanswered-call": "the call has no result: append one before the model is called again",
+    "orphan-result": "there is no call of this id before the result: append the call first, or under the same id",
     "duplicate-result": "the call was answered already: append one result for each call",
-    "self-transfer": "the assistant handed over to itself: its prompt and first message may stand there twice",
+    "self-transfer": "the assistant handed over to itself: its prompt and first message may be visible twice",
     "unknown-from": "the assistant that it hands over from was not the active one: check who wrote the transfer",
+    "nothing-removed": "the mode removes the transfer's call and found none: give its tool_call_id",
     "repeated-first-message": "the same assistant's first message is visible twice: let it wait for the user instead",
-    "summary-covers-nothing-visible": "nothing in its range was visible: give the range of what the summary tells",
-    "summary-tells-hidden": "the summary covers what a transfer has hidden, and may tell it: begin its range later",
+    "summary-covers-nothing-visible": "nothing in its range was visible: give the range of what the summary sums up",
+    "summary-cuts-pair": "the summary covers a call without its result, or the reverse: widen its range",
+    "summary-tells-hidden": "the summary covers what a transfer has hidden, and may reveal it: begin its range later",
+    "times-not-in-order": "the event says that it happened before one that precedes it: check its writer's clock",
     "unknown-event": "this build does not know the event's type, version or a value in it: upgrade turnlog to see it",
     "redacted-since-request": "a model was sent what has been redacted since: see what its provider keeps",
 }
@@ -36,64 +45,156 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     call: str | None = None
 
 
-def problems(fold: Fold, pairing: Pairing, redacted_requests: list[int]) -> list[Problem]:
-    """The findings on a view, by version, rule and call."""
-    found = [
-        *_on_results(fold, pairing),
-        *_on_assistants(fold, pairing),
-        *_on_summaries(fold),
-        *((version, "unknown-event", "") for version in fold.unknown),
-        *((version, "redacted-since-request", "") for version in redacted_requests),
-    ]
+Found = tuple[int, str, str]  # The version, the rule and the id of a call or nothing.
+
+
+def problems(timeline: Timeline, at: int | None = None) -> list[Problem]:
+    """Return the findings on a view, by version, rule and call.
+
+    :raises NotFound: there is no such version.
+    """
+    with timeline.store.db.snapshot():
+        reading = Reading(timeline.store, timeline.stream, at)
+        line = timeline.line(reading.version)
+        visible = line.rows.covering(line.line, reading.version)
+        found = {
+            *_of_events(timeline, line, reading.version),
+            *_of_results(timeline, line, reading.version, visible),
+            *_of_prompts(line, reading.version, visible),
+            *foreign_calls(timeline, line, reading.version, visible),
+            *_of_summaries(timeline, line, reading.version, visible),
+            *((version, "redacted-since-request", "") for version in _redacted_requests(timeline, reading)),
+        }
+        return listed(found)
+
+
+def listed(found: set[Found]) -> list[Problem]:
+    """Return findings with their advice, in order."""
     return [Problem(rule, version, ADVICE[rule], call or None) for version, rule, call in sorted(found)]
 
 
-def _on_results(fold: Fold, pairing: Pairing) -> Iterator[tuple[int, str, str]]:
-    for item, index in pairing.unanswered:
-        yield item.version, "unanswered-call", item.calls[index].id
-    for item, hiding in pairing.hidden.items():
-        if not hiding.transfer:
-            yield item.version, hiding.rule, ""
+def _of_events(timeline: Timeline, line: Line, at: int) -> Iterator[Found]:
+    """Find what events have caused by themselves, as long as they are on the path."""
+    paths = timeline.paths(at)
+    for version, rule, call in line.rows.notes(line.line, at):
+        shared = timeline.is_shared(version)
+        if rule == "unknown-event" or (paths.shared if shared else paths.own).has(version):
+            yield version, rule, call
+    for version in timeline.store.times_not_in_order(timeline.stream, {timeline.scope, SHARED, None}):
+        if version <= at:
+            yield version, "times-not-in-order", ""
 
 
-def _on_assistants(fold: Fold, pairing: Pairing) -> Iterator[tuple[int, str, str]]:
-    state = fold.state
-    prompts = [item for item in state.view.visible if item.is_prompt]
-    if len({item.assistant for item in prompts}) > 1:
-        yield max(item.version for item in prompts), "several-prompts", ""
-    if state.active is not None and not prompts:
-        yield state.active_since, "no-prompt", ""
-    known = state.known.get(state.active or "")
-    if known is not None and known.tools is not None:
-        for item in state.view.visible:
-            for _, call in item.visible_calls:
-                if call.name not in known.tools[1]:
-                    yield item.version, "foreign-tool-calls", call.id
-    for version in state.self_transfers:
-        yield version, "self-transfer", ""
-    for version in state.unknown_froms:
-        yield version, "unknown-from", ""
-    seen: set[str | None] = set()
-    for item in state.view.visible:
-        if item.origin == "first_message":
-            if item.assistant in seen:
-                yield item.version, "repeated-first-message", ""
-            seen.add(item.assistant)
+def _of_results(timeline: Timeline, line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
+    """Find calls without a final result, and results without a call."""
+    pairs = timeline.pairs(line, at)
+    answered = {(call, part) for call, part, interim in pairs.values() if not interim}
+    for span in visible:
+        removed = decode_removed(span.removed) if span.calls else {}
+        for index in range(span.calls):
+            version = version_of(span)
+            if index not in removed and (version, index) not in answered:
+                yield version, "unanswered-call", timeline.call_id(version, index)
+    own = 1 if timeline.scope == SHARED else 0
+    for span in line.rows.covering(line.line, at, held=True):
+        version = version_of(span)
+        if span.role == TOOL and span.why is not None and span.shared == own and version not in pairs:
+            yield version, _stray(timeline, line, at, version), ""
 
 
-def _on_summaries(fold: Fold) -> Iterator[tuple[int, str, str]]:
-    items = fold.state.view.items.values()
-    gone = [item for item in items if item.hidden is not None and item.hidden.transfer and not item.is_prompt]
-    for item in items:
-        if item.origin != "summary":
+def _stray(timeline: Timeline, line: Line, at: int, version: int) -> str:
+    frame = timeline.frame(version)
+    assert isinstance(frame, MessageFrame)
+    paths = timeline.paths(at)
+    for use in line.rows.uses_of(line.line, frame.tool_call_id or "", version):
+        shared = timeline.is_shared(use.version)
+        if use.part >= 0 and (paths.shared if shared else paths.own).has(use.version):
+            return "duplicate-result"
+    return "orphan-result"
+
+
+def _of_prompts(line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
+    active = active_at(line, at)
+    prompts = [span for span in visible if span.origin == PROMPT]
+    if len({span.assistant for span in prompts}) > 1:
+        yield max(map(version_of, prompts)), "several-prompts", ""
+    if active is not None and not prompts:
+        yield active.since, "no-prompt", ""
+    seen: set[int | None] = set()
+    for span in visible:
+        if span.origin == FIRST_MESSAGE:
+            if span.assistant in seen:
+                yield version_of(span), "repeated-first-message", ""
+            seen.add(span.assistant)
+
+
+def tools_known(timeline: Timeline, line: Line, at: int) -> frozenset[str] | None:
+    """Return the names of the active assistant's tools after a version; None if nothing was said of them."""
+    active = active_at(line, at)
+    known = None if active is None else profile_at(line, active.name, at)
+    frame = None if known is None or known.tools is None else timeline.frame(known.tools)
+    names = frame.tools if isinstance(frame, AssistantFrame | TransferFrame) else None
+    return None if names is None else frozenset(names)
+
+
+def foreign_calls(timeline: Timeline, line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
+    """Find the visible calls of tools that the active assistant does not have."""
+    tools = tools_known(timeline, line, at)
+    for span in visible if tools is not None else ():
+        if not span.calls:
             continue
-        if item.hidden is None and any(_tells(item, other) for other in gone):
-            yield item.version, "summary-tells-hidden", ""
-        elif item.hidden is not None and item.hidden.rule == "summary-covers-nothing-visible":
-            yield item.version, item.hidden.rule, ""
+        version = version_of(span)
+        frame = timeline.frame(version)
+        removed = decode_removed(span.removed)
+        assert isinstance(frame, MessageFrame | ResponseFrame)
+        for index, call in enumerate(frame.tool_calls):
+            if index not in removed and call.name not in (tools or ()):
+                yield version, "foreign-tool-calls", call.id
 
 
-def _tells(summary: Item, other: Item) -> bool:
-    first, last = summary.covers or (0, 0)
-    low, high = other.covers or (other.version, other.version)
-    return other.scope == summary.scope and first <= low and high <= last and other is not summary
+def _of_summaries(timeline: Timeline, line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
+    """Find the visible summaries that cover what a transfer has hidden."""
+    for span in visible:
+        frame = timeline.frame(version_of(span)) if span.origin == SUMMARY else None
+        if isinstance(frame, SummaryFrame) and frame.first is not None and frame.last is not None:
+            items = timeline.items(line, frame.first, frame.last, at)
+            if any(is_within(timeline, item, span, frame) for item in items):
+                yield version_of(span), "summary-tells-hidden", ""
+
+
+def is_within(timeline: Timeline, item: Item, span: SpanRow, summary: SummaryFrame) -> bool:
+    """Return whether a message is hidden by a transfer and in the range of the summary that a span shows."""
+    if item.why is None or item.origin == PROMPT or bool(span.shared) != item.shared:
+        return False
+    if not RULES_THAT_HIDE[item.why.rule].startswith(("transfer:", "context:")):
+        return False
+    earlier = timeline.frame(item.version) if item.origin == SUMMARY else None
+    low, high = item.version, item.version
+    if isinstance(earlier, SummaryFrame) and earlier.first is not None and earlier.last is not None:
+        low, high = earlier.first, earlier.last
+    return (summary.first or 0) <= low and high <= (summary.last or 0)
+
+
+def _redacted_requests(timeline: Timeline, reading: Reading) -> Iterator[int]:
+    """Find the requests of this scope whose history showed what has been redacted since."""
+    store, redactions = timeline.store, reading.redactions
+    for event in store.events(timeline.stream, 1, reading.version, types=("request",), scopes={timeline.scope}):
+        if isinstance(event.frame, RequestFrame) and redactions.since(event):
+            if redacted_sources(timeline.as_recorded(), event.frame.at, reading, event):
+                yield event.version
+
+
+def redacted_sources(timeline: Timeline, at: int, reading: Reading, request: Event) -> list[int]:
+    """Return the versions of the redactions that came after a request and erased what its history showed."""
+    line = timeline.line(at)
+    versions = list(map(source_of, line.rows.covering(line.line, at)))
+    active = active_at(line, at)
+    known = None if active is None else profile_at(line, active.name, at)
+    if known is not None and known.tools is not None:
+        versions.append(known.tools)
+    erased = reading.redactions.targets(timeline.stream)
+    shown = sorted({version for version in versions if version in erased})
+    found = []
+    for event in sources_of(timeline, shown):
+        found += [each.version for each in reading.redactions.since(request, event)]
+    return sorted(set(found))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import get_args
 
-from turnlog.store import SCOPES, Event, InvalidEvent, NotFound, Row, Store
+from turnlog.store import SCOPES, InvalidEvent, NotFound, Store
 from turnlog.store.events import Mode
 from turnlog.store.streams import Stream
 from turnlog.store.times import Clock
 
-from .fold import Modes
-from .ranges import Shaping
 from .redactions import Redactions
-from .state import SHARED
-
-MODES: tuple[Mode, ...] = get_args(Mode)
+from .timelines.modes import MODES, WhatIf
 
 
 class Reading:
@@ -37,43 +32,30 @@ class Reading:
         self.redactions = redactions or Redactions(store.redactions(self.stream))
 
     def at(self, version: int, redactions: Redactions | None = None) -> Reading:
-        """The same conversation up to another version, with other redactions if they are given."""
+        """Return the same conversation up to another version, with other redactions if they are given."""
         return Reading(self.store, self.stream, version, redactions or self.redactions)
 
-    def shapes(self, scope: str) -> Iterator[Row]:
-        """The events that a view of `scope` folds, without what they say."""
-        return self.store.shapes(self.stream, self.version, {scope, SHARED, None})
 
-    def shaping(self, scope: str) -> list[Shaping]:
-        """Those of them that change the shape of the view."""
-        return self.store.shaping(self.stream, self.version, {scope, SHARED, None})
+def checked_what_if(
+    store: Store, stream: Stream, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None
+) -> WhatIf:
+    """Return the what-if of rule 9 for a scope: a mode for every transfer, and modes for single ones, by version.
 
-    def requests(self, scope: str) -> Iterator[Event]:
-        """The requests of a scope."""
-        return self.store.events(self.stream, 1, self.version, types=("request",), scopes={scope})
-
-    def modes(self, scope: str, mode: Mode | None, modes: Mapping[int, Mode] | None) -> Modes:
-        """The what-if of rule 9 for a view of `scope`; takes what `history` takes.
-
-        :raises NotFound: there is no such scope.
-        :raises InvalidEvent: a mode is unknown, or a key is no version.
-        """
-        self._check_scope(scope)
-        given = modes or {}
-        for version in given:
-            if not isinstance(version, int) or isinstance(version, bool):
-                raise InvalidEvent("modes", version, "is not a version")
-        for field, value in (("mode", mode), *((f"modes.{version}", each) for version, each in given.items())):
-            if value is not None and value not in MODES:
-                raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
-        return Modes(mode, given)
-
-    def _check_scope(self, scope: str) -> None:
-        if scope in SCOPES or scope in self.store.described_scopes(self.stream):
-            return
-        scopes = self.store.scopes(self.stream)
+    :raises NotFound: there is no such scope.
+    :raises InvalidEvent: a mode is unknown, or a key is no version.
+    """
+    if scope not in SCOPES and scope not in store.described_scopes(stream):
+        scopes = store.scopes(stream)
         if scope not in scopes:
             raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
+    given = dict(modes or {})
+    for version in given:
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise InvalidEvent("modes", version, "is not a version")
+    for field, value in (("mode", mode), *((f"modes.{version}", each) for version, each in given.items())):
+        if value is not None and value not in MODES:
+            raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
+    return WhatIf(mode, given)
 
 
 def resolve(store: Store, conversation: Stream, at: int | datetime | None, clock: Clock = "event") -> int:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
-from turnlog.store import Event, Row
+from turnlog.store import Event
 from turnlog.store.events import RedactionFrame
+from turnlog.store.streams import Stream
 
 REDACTED = "[redacted]"
 Source = tuple[str, int]  # An event: the uuid of the conversation that owns it, and its version there.
 
 
-def source_of(event: Row) -> Source:
+class Shown(Protocol):
+    """An event that a view shows, by the conversation that owns it; without a body once it is redacted."""
+
+    @property
+    def conversation(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def body_text(self) -> str | None: ...
+
+
+def source_of(event: Shown) -> Source:
     """An event's identity, also in a fork of its conversation."""
     return event.conversation, event.version
 
@@ -36,23 +49,32 @@ class Redactions:
             replaced.add(target)
             self._texts[target] = self._replacement(event) if frame.replacement else ""
 
-    def text(self, event: Row) -> str | None:
+    def text(self, event: Shown) -> str | None:
         """What stands in place of what an event said; None if it is not redacted."""
         text = self._texts.get((event.conversation, event.version)) if self._texts else None
         return REDACTED if text is None and event.body_text is None else text
 
-    def of(self, event: Row) -> list[Event]:
+    def of(self, event: Shown) -> list[Event]:
         """The redactions of an event, and those of these redactions: all that its text depends on."""
         found = []
         for redaction in self._by.get(source_of(event), ()):
             found += [redaction, *self.of(redaction)]
         return found
 
+    def targets(self, stream: Stream) -> set[int]:
+        """Return the versions of a stream that are redacted."""
+        return {
+            version
+            for owner, version in self._by
+            for segment in stream.lineage
+            if owner == segment.uuid and segment.first <= version <= segment.last
+        }
+
     def before(self, event: Event) -> Redactions:
         """Those that were there when an event was recorded."""
         return Redactions(each for each in self._events if _order(each) < _order(event))
 
-    def since(self, event: Event, shown: Row | None = None) -> list[Event]:
+    def since(self, event: Event, shown: Shown | None = None) -> list[Event]:
         """Those that came after an event was recorded, all or of one event that was shown."""
         found = self._events if shown is None else self.of(shown)
         return [each for each in found if _order(each) > _order(event)]

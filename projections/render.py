@@ -1,16 +1,21 @@
-"""From the items of a view to the messages that the model saw; rule 8's redactions are applied here."""
+"""From the spans of a view to the messages that the model saw; rule 8's redactions are applied here."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from turnlog.store import Row
-from turnlog.store.events import CONTENTS, TEXTS, AssistantFrame, TransferFrame
+from turnlog.store.events import CONTENTS, TEXTS, MessageFrame, ResponseFrame, calls_of, kind_of, read_frame, text_of
+from turnlog.store.spans import ORIGINS, ROLES, TEXT_ONLY, SpanRow, version_of
 
 from .redactions import REDACTED, Redactions
-from .view import Item, Origin
+from .timelines.item import decode_removed
+
+Origin = Literal["prompt", "first_message", "message", "response", "destination_message", "summary"]
+# The field of an event's body that a message of each origin shows, in the order of ORIGINS.
+FIELDS = ("content", "response", "text", "system", "first_message", "message")
+_MESSAGE, _RESPONSE, _SUMMARY, _PROMPT = range(4)
 
 
 class VisibleCall(msgspec.Struct, frozen=True, gc=False):
@@ -24,8 +29,10 @@ class VisibleCall(msgspec.Struct, frozen=True, gc=False):
 class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A message as the model saw it.
 
-    `version` is the event that placed it and `origin` what it is of that event; `source` is the event that said it, if
-    that is another. `content` is a text, or a list of parts as they were written.
+    `version` is the event that placed it and `origin` what it is of that event; `source` is the event that has its
+    text, if that is another. `content` is a text, or a list of parts as they were written, without calls: `tool_calls`
+    has those. Where calls are written among the parts, `parts` has both in order as they were written. `interim` marks
+    a result that came before the call was done.
     """
 
     role: str
@@ -42,90 +49,123 @@ class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     redacted: bool = False
     meta: Any = None
     extra: Any = None
+    parts: list[dict[str, Any]] | None = None
+    interim: bool = False
 
 
-class Contents:
-    """What the events of a conversation said, by version, with its redactions applied."""
+class Seal(NamedTuple):
+    """What a history's digest is made of for one message: the digests of the events it shows, and its form."""
 
-    def __init__(self, events: dict[int, Row], redactions: Redactions) -> None:
-        self.events = events
-        self.redactions = redactions
-
-    def message(self, item: Item) -> VisibleMessage:
-        """The message that an item shows."""
-        event = self.events[item.source]
-        redaction = self.redactions.text(event)
-        origin = item.origin
-        if redaction is not None:
-            said = _NOTHING
-            content: str | list[dict[str, Any]] = redaction if item.parts else ""
-        else:
-            said = _said(event)
-            content = getattr(said, item.body_field)
-            if item.text_only and not isinstance(content, str):
-                content = [part for part in content if part.get("type") == "text" and part.get("text")]
-        own = origin in _OWN
-        return VisibleMessage(
-            item.role,
-            content,
-            item.version,
-            origin,
-            item.assistant,
-            item.scope,
-            None if item.source == item.version else item.source,
-            _calls(item, said, redaction) if item.calls else (),
-            item.tool_call_id,
-            item.name or (said.name if origin == "message" else None),
-            item.summary_of,
-            redaction is not None,
-            said.meta if own else None,
-            said.extra if own else None,
-        )
-
-    def tools(self, version: int) -> list[dict[str, Any]]:
-        """The tools that an `assistant` or `transfer` event gave; only their names, once it is redacted."""
-        event = self.events[version]
-        if self.redactions.text(event) is not None:
-            frame = event.frame
-            names = frame.tools if isinstance(frame, AssistantFrame | TransferFrame) else ()
-            return [{"name": name} for name in names or ()]
-        tools = event.body.get("tools")
-        return tools if isinstance(tools, list) else []
-
-    def model(self, version: int) -> str | None:
-        """The model that an `assistant` event named; None once it is redacted."""
-        event = self.events[version]
-        return None if self.redactions.text(event) is not None else _text(event.body.get("model"))
+    digests: tuple[str, ...]
+    text_only: bool
+    calls: tuple[int, ...]
 
 
-class _Said(msgspec.Struct, gc=False):
-    """What any event may say, as far as a view shows it; `_Body` adds the fields that have text."""
+class SourceRow(NamedTuple):
+    """The event whose text a message shows; `conversation` is the uuid of the conversation that owns it."""
+
+    conversation: str
+    version: int
+    type: str
+    v: int
+    scope: str | None
+    frame_text: str
+    body_text: str | None
+    digest: bytes
+
+
+def message_of(
+    span: SpanRow, event: SourceRow, redactions: Redactions, assistant: str | None, scope: str
+) -> VisibleMessage:
+    """Return the message that a span shows."""
+    redaction = redactions.text(event)
+    body, whole = (_NOTHING, False) if redaction is not None else _read(event.body_text)
+    # What a body that is damaged or redacted does not say, the frame does.
+    frame = None if whole else read_frame(event.type, event.v, event.version, event.scope, event.frame_text)
+    origin = span.origin
+    content = getattr(body, FIELDS[origin])
+    parts = None
+    calls: tuple[VisibleCall, ...] = ()
+    if redaction is not None:
+        content = redaction if span.parts else ""
+    elif type(content) is list:
+        if span.calls:
+            calls = tuple(VisibleCall(call.id, call.name, call.arguments) for call in calls_of(content))
+        content, parts = _visible_parts(content, span)
+    if span.calls:
+        calls = _calls(span, calls or body.tool_calls, event, redaction is not None)
+    call_id, name, interim = body.tool_call_id, body.name, body.interim
+    if isinstance(frame, MessageFrame):
+        call_id, name, interim = frame.tool_call_id, frame.name or name, frame.interim
+    said = origin == _MESSAGE
+    own = origin <= _PROMPT
+    version = version_of(span)
+    return VisibleMessage(
+        ROLES[span.role],
+        content,
+        version,
+        cast(Origin, ORIGINS[origin]),
+        assistant,
+        scope,
+        None if span.source is None or span.source == version else span.source,
+        calls,
+        call_id if said else None,
+        name if said else None,
+        _summary_of(body, frame) if origin == _SUMMARY else None,
+        redaction is not None,
+        body.meta if own else None,
+        body.extra if own else None,
+        parts,
+        bool(interim) and said,
+    )
+
+
+def seal_of(span: SpanRow, event: SourceRow, redactions: Redactions) -> Seal:
+    """Return what a history's digest is made of for the message that a span shows."""
+    removed = decode_removed(span.removed)
+    digests = (event.digest.hex(), *(each.digest.hex() for each in redactions.of(event)))
+    calls = tuple(index for index in range(span.calls) if index not in removed)
+    return Seal(digests, bool(span.parts & TEXT_ONLY), calls)
+
+
+class _Common(msgspec.Struct, gc=False):
+    """What an event may say beside its texts, as far as a view shows it."""
 
     tool_calls: tuple[VisibleCall, ...] = ()
+    tool_call_id: str | None = None
     name: str | None = None
+    summary_of: int | None = None
+    interim: bool | None = None
     meta: Any = None
     extra: Any = None
 
 
 _CONTENT = str | list[dict[str, Any]]
 _Body = cast(
-    type[_Said],
+    type[Any],
     msgspec.defstruct(
-        "_Body", [(field, _CONTENT if field in CONTENTS else str, "") for field in TEXTS], bases=(_Said,), gc=False
+        "_Body", [(field, _CONTENT if field in CONTENTS else str, "") for field in TEXTS], bases=(_Common,), gc=False
     ),
 )
-_OWN = ("message", "response", "summary", "prompt")
 _NOTHING = _Body()
 _decode = msgspec.json.Decoder(_Body).decode
 
 
-def _said(event: Row) -> _Said:
+def _read(text: str | None) -> tuple[Any, bool]:
     try:
-        return _decode(event.body_text or "{}")
+        return _decode(text or "{}"), True
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         # A null, or damage: what is of the right kind is taken.
-        fields = {field: value for field, value in event.body.items() if _fits(field, value)}
-        return msgspec.convert(fields, _Body)
+        body = msgspec.convert({field: value for field, value in object_of(text).items() if _fits(field, value)}, _Body)
+        return body, False
+
+
+def object_of(text: str | None) -> dict[str, Any]:
+    """Return a stored JSON object; an empty one if it is damaged."""
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return {}
 
 
 def _fits(field: str, value: Any) -> bool:
@@ -136,14 +176,46 @@ def _fits(field: str, value: Any) -> bool:
     return field in _Body.__struct_fields__
 
 
-def _calls(item: Item, said: _Said, redaction: str | None) -> tuple[VisibleCall, ...]:
-    if not item.removed and len(said.tool_calls) == len(item.calls):
-        return said.tool_calls
-    written = [call.arguments for call in said.tool_calls]
-    if redaction is not None or len(written) != len(item.calls):
-        written = ["" if redaction is None else REDACTED] * len(item.calls)
-    return tuple(VisibleCall(call.id, call.name, written[index]) for index, call in item.visible_calls)
+def _visible_parts(
+    content: list[dict[str, Any]], span: SpanRow
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]] | None]:
+    """Return the visible parts without the calls and, if a visible call is among the parts, with them."""
+    if span.parts & TEXT_ONLY:
+        return [_as_text(part) for part in content if text_of(part)], None
+    if not span.calls:
+        return content, None
+    removed = decode_removed(span.removed)
+    others, visible = [], []
+    number = 0
+    for part in content:
+        if kind_of(part) != "tool_call":
+            others.append(part)
+            visible.append(part)
+        else:
+            if number not in removed:
+                visible.append(part)
+            number += 1
+    return others, visible if len(visible) > len(others) else None
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def _as_text(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part that is only text: of an audio its transcript, any other as it was written."""
+    return {"type": "text", "text": text_of(part)} if kind_of(part) == "audio" else part
+
+
+def _calls(
+    span: SpanRow, written: tuple[VisibleCall, ...], event: SourceRow, redacted: bool
+) -> tuple[VisibleCall, ...]:
+    if span.removed is None and not redacted and len(written) == span.calls:
+        return written
+    removed = decode_removed(span.removed)
+    if len(written) == span.calls:
+        return tuple(call for index, call in enumerate(written) if index not in removed)
+    frame = read_frame(event.type, event.v, event.version, event.scope, event.frame_text)
+    calls = frame.tool_calls if isinstance(frame, MessageFrame | ResponseFrame) else ()
+    arguments = REDACTED if redacted else ""
+    return tuple(VisibleCall(call.id, call.name, arguments) for index, call in enumerate(calls) if index not in removed)
+
+
+def _summary_of(body: Any, frame: Any) -> int | None:
+    return getattr(frame, "summary_of", None) if body.summary_of is None else body.summary_of

@@ -9,9 +9,10 @@ import msgspec
 from turnlog.store import Event, Store
 from turnlog.store.events import RequestFrame
 
-from .fold import RULES
-from .history import view_of
+from .problems import redacted_sources
 from .reading import Reading
+from .timelines.catch_up import RULES
+from .timelines.timeline import Timeline, timeline_of
 
 Outcome = Literal["same", "redaction", "rules", "unexplained", "not-recorded"]
 
@@ -34,28 +35,34 @@ class Replayed(msgspec.Struct, frozen=True):
 def replay(store: Store, conversation: str) -> list[Replayed]:
     """Project every recorded request of a conversation again, in order.
 
+    The timelines that this needs are built in memory from the log: an audit does not trust those that are stored.
+
     :raises NotFound: there is no such conversation.
     """
-    reading = Reading(store, conversation)
-    return [
-        _replayed(reading, event, event.frame)
-        for event in store.events(conversation, types=("request",))
-        if isinstance(event.frame, RequestFrame)
-    ]
+    with store.db.snapshot():
+        reading = Reading(store, conversation)
+        lines: dict[str, Timeline] = {}
+        found = []
+        for event in store.events(reading.stream, types=("request",)):
+            if isinstance(event.frame, RequestFrame):
+                scope = event.scope or "chat"
+                if scope not in lines:
+                    lines[scope] = timeline_of(store, reading.stream, scope, audit=True)
+                found.append(_replayed(lines[scope], reading, event, event.frame))
+        return found
 
 
-def _replayed(reading: Reading, event: Event, frame: RequestFrame) -> Replayed:
-    scope = event.scope or "chat"
-    view = view_of(reading.at(frame.at), scope)
+def _replayed(timeline: Timeline, reading: Reading, event: Event, frame: RequestFrame) -> Replayed:
     outcome: Outcome = "unexplained"
     by: list[int] = []
+    then = reading.at(frame.at)
     if frame.history is None:
         outcome = "not-recorded"
-    elif view.digest == frame.history:
+    elif timeline.view(then).digest == frame.history:
         outcome = "same"
-    elif view_of(reading.at(frame.at, reading.redactions.before(event)), scope).digest == frame.history:
+    elif timeline.view(reading.at(frame.at, reading.redactions.before(event))).digest == frame.history:
         outcome = "redaction"
-        by = sorted({found.version for source in view.sources for found in reading.redactions.since(event, source)})
+        by = redacted_sources(timeline, frame.at, reading, event)
     elif frame.rules is not None and frame.rules != RULES:
         outcome = "rules"
-    return Replayed(reading.conversation, event.version, scope, frame.at, outcome, by)
+    return Replayed(reading.conversation, event.version, timeline.scope, frame.at, outcome, by)

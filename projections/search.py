@@ -1,9 +1,7 @@
-"""Search: full text over everything said, in an index that is one more projection with its own checkpoint."""
+"""Search: full text over everything said, hidden messages included and marked."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,21 +9,16 @@ import msgspec
 
 from turnlog.store import Event, InvalidEvent, Store
 from turnlog.store.chain import microseconds_of
-from turnlog.store.events import texts_of
+from turnlog.store.searching import Progress
+from turnlog.store.spans import ROLES, RULES_THAT_HIDE, version_of
 from turnlog.store.streams import Stream
+from turnlog.store.words import phrases_of, texts_in
 
-from .history import History, view_of
-from .reading import Reading
-from .view import Item
-
-_PAGE = 1000
-# Scripts written without spaces (or, Hangul, with particles attached): each character is a word of its own, and a
-# word that is searched for is a phrase of them.
-_UNSPACED = re.compile(
-    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\uff66-\uff9f\U00020000-\U0003ffff])"
-)
-_SEPARATOR = "\u200b"
+from .render import FIELDS
+from .timelines.catch_up import Line
+from .timelines.item import Item
+from .timelines.modes import WhatIf
+from .timelines.timeline import Timeline
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -55,175 +48,106 @@ def search(
     until: datetime | None = None,
     limit: int = 20,
 ) -> list[Found]:
-    """The events in which all words of `query` occur, best first; hidden ones are marked.
+    """Return the events in which all words of `query` occur, best first; hidden ones are marked.
 
-    The words are searched as typed: no character of them is an operator. The index is caught up first, unless the
-    store was opened read-only.
+    The words are searched as typed: no character of them is an operator. The index is caught up first, in memory where
+    the file cannot be written. The time of an event is when it occurred or, if nobody said so, when it was recorded.
 
     :raises NotFound: there is no such conversation.
+    :raises StoreUnusable: the store cannot be read.
     """
     if limit < 1:
         raise InvalidEvent("limit", limit, "is not a number of events")
-    words = _words(query)
-    if not words:
+    phrases = phrases_of(query)
+    if not phrases:
         return []
-    if not store.db.read_only:
-        catch_up(store)
     asked = None if conversation is None else store.stream(conversation)
-    conditions = ""
-    parameters: list[Any] = []
-    if asked is not None:
-        # Of a fork, what it shares with its parents too.
-        owned = "events.conversation = ? AND events.version BETWEEN ? AND ?"
-        conditions = f" AND ({' OR '.join([owned] * len(asked.lineage))})"
-        parameters = [bound for segment in asked.lineage for bound in (segment.key, segment.first, segment.last)]
-    for condition, value in (
-        ("events.scope = ?", scope),
-        ("events.recorded_at >= ?", None if since is None else microseconds_of(since)),
-        ("events.recorded_at < ?", None if until is None else microseconds_of(until)),
-    ):
-        if value is not None:
-            conditions += f" AND {condition}"
-            parameters.append(value)
-    rows = store.db.rows(
-        "SELECT conversations.uuid, events.version, snippet(search, 0, '«', '»', '…', 16) FROM search"
-        " JOIN events ON events.position = search.rowid JOIN conversations ON conversations.key = events.conversation"
-        f" WHERE search MATCH ?{conditions} ORDER BY rank, events.position",
-        (words, *parameters),
-    )
-    views = _Views(store, asked)
-    found = []
-    for identity, version, snippet in rows:
-        each = views.found(store.event(identity, version), snippet, query)
-        if (role is None or each.role == role) and (assistant is None or each.assistant == assistant):
-            found.append(each)
-            if len(found) == limit:
-                break
+    first, end = (None if time is None else microseconds_of(time) for time in (since, until))
+    marks = _Marks(store, asked)
+    found: list[Found] = []
+    for identity, version in store.index.find(phrases, asked, scope, first, end):
+        event = store.event(identity, version)
+        each = marks.found(event, query, "")
+        if event.body_text is None or role not in (None, each.role) or assistant not in (None, each.assistant):
+            continue
+        found.append(msgspec.structs.replace(each, snippet=store.index.excerpt(event.body_text, phrases)))
+        if len(found) == limit:
+            break
     return found
 
 
-def catch_up(store: Store, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-    """Take into the index what was appended since; how many events that were.
+def catch_up(store: Store, progress: Progress = lambda done, total: None) -> int:
+    """Take into the index what was appended since; return how many events that were.
 
-    Each page is one transaction with the index's checkpoint, so that a kill loses nothing, and reads the events inside
-    it, so that nothing redacted meanwhile gets in.
+    It is done in short steps, each a transaction of its own that holds up other writers for about 10 ms, and in memory
+    where the file cannot be written. `progress` hears positions done and in all.
     """
-    count = 0
-    while True:
-        with store.db.transaction():
-            row = store.db.row("SELECT position FROM search_checkpoint")
-            position = 0 if row is None else int(row[0])
-            page = _page(store, position)
-            if not page:
-                return count
-            entries = [(event.position, _spaced(said)) for event in page if (said := said_by(event))]
-            if entries:
-                store.db.insert("INSERT INTO search (rowid, said) VALUES (?, ?)", entries)
-            store.db.insert(
-                "INSERT INTO search_checkpoint (only, position) VALUES (1, ?)"
-                " ON CONFLICT (only) DO UPDATE SET position = excluded.position",
-                [(page[-1].position,)],
-            )
-        count += len(page)
-        progress(page[-1].position, int((store.db.row("SELECT max(position) FROM events") or (0,))[0]))
+    return store.index.catch_up(progress)
 
 
-def rebuild(store: Store, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-    """Make the index anew; how many events it was made of."""
-    with store.db.transaction():
-        store.db.rows("DELETE FROM search")
-        store.db.rows("DELETE FROM search_checkpoint")
-    return catch_up(store, progress)
+def rebuild(store: Store, progress: Progress = lambda done, total: None) -> int:
+    """Make the index again from the log; return of how many events. `progress` as in `catch_up`.
 
-
-def said_by(event: Event) -> str:
-    """All that an event says, as text."""
-    body = event.body
-    texts = [text for field in texts_of(event.type) for text in _texts(body.get(field))]
-    calls = body.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, dict):
-            texts += [*_texts(call.get("name")), *_texts(call.get("arguments"))]
-    return "\n".join(texts)
-
-
-def _texts(content: Any) -> Iterator[str]:
-    if isinstance(content, str) and content:
-        yield content
-    elif isinstance(content, list):
-        for part in content:
-            if isinstance(part, dict):
-                yield from _texts(part.get("text"))
-
-
-def _page(store: Store, position: int) -> list[Event]:
-    page = []
-    for event in store.follow(position):
-        page.append(event)
-        if len(page) == _PAGE:
-            break
-    return page
-
-
-def _words(query: str) -> str:
-    """The query as FTS5 takes it: every word a quoted phrase, so that nothing in it is an operator."""
-    words = [word for word in query.split() if any(character.isalnum() for character in word)]
-    return " ".join('"' + _spaced(word).replace('"', '""') + '"' for word in words)
-
-
-def _spaced(text: str) -> str:
-    # A NUL would end the text for the tokenizer.
-    return _UNSPACED.sub(rf"{_SEPARATOR}\1{_SEPARATOR}", text.replace("\0", " "))
+    :raises StoreReadOnly: the store was opened read-only.
+    """
+    return store.index.rebuild(progress)
 
 
 def _mentions(content: Any, query: str) -> bool:
     """Whether a field, of several that an event has, is one that the words were found in."""
-    said = " ".join(_texts(content)).casefold()
+    said = " ".join(texts_in(content)).casefold()
     return any(word.casefold() in said for word in query.split())
 
 
-class _Views:
-    """The views that say who said what was found and whether it is visible now, each folded once.
+class _Marks:
+    """Says who said what was found, and whether it is visible now.
 
-    They are views of the conversation that was asked for or, if none was, of that which an event was appended to.
+    That is said of the conversation that was asked for or, if none was, of that which an event was appended to.
     """
 
     def __init__(self, store: Store, asked: Stream | None) -> None:
         self._store = store
         self._asked = asked
-        self._views: dict[tuple[str, str], tuple[History, dict[int, list[Item]]]] = {}
+        self._lines: dict[tuple[str, str], tuple[Timeline, Line, int]] = {}
 
-    def found(self, event: Event, snippet: str, query: str) -> Found:
-        """An event as it was found."""
-        item, hiding = None, None
+    def found(self, event: Event, query: str, snippet: str) -> Found:
+        """Return an event as it was found."""
         stream = self._asked or self._store.stream(event.conversation)
+        item, assistant = None, None
         if event.scope is not None:
-            view, by_source = self._view(stream, event.scope)
-            items = by_source.get(event.version, [])
+            timeline, line, latest = self._line(stream, event.scope)
+            items = _shown_by(timeline, line, event.version, latest)
             body = event.body
-            items = [each for each in items if _mentions(body.get(each.body_field), query)] or items
-            shown = [each for each in items if view.hiding(each) is None]
-            item = next(iter([*shown, *items]), None)
-            hiding = None if item is None else view.hiding(item)
+            items = [each for each in items if _mentions(body.get(FIELDS[each.origin]), query)] or items
+            item = next((each for each in items if each.why is None), next(iter(items), None))
+            if item is not None and item.assistant is not None:
+                assistant = line.rows.names(line.line)[item.assistant]
+        why = None if item is None else item.why
         return Found(
             conversation=stream.label,
             version=event.version,
             scope=event.scope,
             type=event.type,
-            role=None if item is None else item.role,
-            assistant=None if item is None else item.assistant,
+            role=None if item is None else ROLES[item.role],
+            assistant=assistant,
             recorded_at=event.recorded_at,
-            visible=item is not None and hiding is None,
-            hidden_by=None if hiding is None else (hiding.rule, hiding.by),
-            snippet=snippet.replace(_SEPARATOR, ""),
+            visible=item is not None and why is None,
+            hidden_by=None if why is None else (RULES_THAT_HIDE[why.rule], why.by),
+            snippet=snippet,
         )
 
-    def _view(self, stream: Stream, scope: str) -> tuple[History, dict[int, list[Item]]]:
+    def _line(self, stream: Stream, scope: str) -> tuple[Timeline, Line, int]:
         key = (stream.uuid, scope)
-        if key not in self._views:
-            view = view_of(Reading(self._store, stream), scope)
-            by_source: dict[int, list[Item]] = {}
-            for item in view.everything:
-                by_source.setdefault(item.source, []).append(item)
-            self._views[key] = view, by_source
-        return self._views[key]
+        if key not in self._lines:
+            latest = self._store.version(stream)
+            timeline = Timeline(self._store, stream, scope, WhatIf())
+            self._lines[key] = timeline, timeline.line(latest), latest
+        return self._lines[key]
+
+
+def _shown_by(timeline: Timeline, line: Line, version: int, at: int) -> list[Item]:
+    """Return the messages that show the text of an event, what it placed itself first."""
+    items = [item for item in timeline.items(line, version, version, at) if item.source == version]
+    for placed in sorted({version_of(row) for row in line.rows.showing_source(line.line, version)}):
+        items += [item for item in timeline.items(line, placed, placed, at) if item.source == version]
+    return sorted(items, key=lambda item: (item.version, item.origin))

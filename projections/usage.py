@@ -9,9 +9,10 @@ import msgspec
 from turnlog.store import Event, Store
 from turnlog.store.events import ResponseFrame, SummaryFrame, Usage
 
-from .fold import Fold, Modes
+from .history import active_at
+from .timelines.timeline import Timeline, timeline_of
 
-_TYPES = ("assistant", "transfer", "rewind", "request", "response", "summary")
+_TYPES = ("request", "response", "summary")
 
 
 class UsageRow(msgspec.Struct):
@@ -51,16 +52,17 @@ def _of(store: Store, conversation: str) -> list[UsageRow]:
     stream = store.stream(conversation)
     rows: dict[tuple[str, str | None, str | None], UsageRow] = {}
     models: dict[int, str | None] = {}
-    folds: dict[str, Fold] = {}
+    lines: dict[str, Timeline] = {}
     for event in store.events(conversation, types=_TYPES):
-        for scope in [event.scope] if event.scope else list(folds):
-            folds.setdefault(scope, Fold(scope, Modes())).apply(event)
         if event.type == "request":
             models[event.version] = event.body.get("model")
         scope = event.scope or "chat"
         for spent, model in _spent(event, models):
             if event.conversation == stream.uuid:
-                assistant = folds[scope].state.active
+                if scope not in lines:
+                    lines[scope] = timeline_of(store, stream, scope)
+                active = active_at(lines[scope].line(event.version), event.version)
+                assistant = None if active is None else active.name
                 row = rows.setdefault((scope, assistant, model), UsageRow(stream.label, scope, assistant, model))
                 row.add(spent)
     return list(rows.values())

@@ -7,7 +7,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -24,6 +24,7 @@ _OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
 _MEMORY = 1000
+_NORMAL, _FULL = 1, 2  # SQLite's numbers for `PRAGMA synchronous`.
 _WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 
 
@@ -74,8 +75,10 @@ class Database:
         self._rewritten = True
         self._due = 0
         self._timeout = timeout
-        self._lock = threading.RLock()
+        self._synchronous = _FULL if durability == "full" else _NORMAL
+        self.lock = self._lock = threading.RLock()
         self._memory: dict[str | None, Any] = {}
+        self.derived: dict[str, Any] = {}  # What projections remember of rows; empty again when a write is undone.
         self._memory_as_of = (0, 0)
         self._connection = self.connect(read_only)
         self._writer = self._connection.cursor()  # Kept, since making one for each statement takes as long as some do.
@@ -95,7 +98,7 @@ class Database:
         with self._lock:
             self._connection.close()
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         with self._lock:
             return self._retried(lambda: self._connection.execute(sql, parameters).fetchall())
@@ -112,6 +115,70 @@ class Database:
             self._writer.executemany(sql, rows[:-1])
         # executemany does not say which rows it made.
         return self._writer.execute(sql, rows[-1]).lastrowid or 0
+
+    def write(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a statement inside the caller's transaction."""
+        self._writer.execute(sql, parameters)
+
+    def write_many(self, sql: str, rows: Sequence[Any]) -> None:
+        """Run a statement once for each row, inside the caller's transaction."""
+        if rows:
+            self._writer.executemany(sql, rows)
+
+    def derive(self, step: Callable[[], T], patience: float | None) -> T:
+        """Run a step that writes only what can be derived from the log again; return what it returns.
+
+        Inside a transaction it is part of it; outside it does not wait for the disk. What is remembered stays. Without
+        a patience, in seconds, the step writes in memory alone, and needs no lock of the file.
+
+        :raises StoreBusy: the lock was not had in time, or the store was opened read-only.
+        :raises sqlite3.Error: the step failed; it was undone.
+        """
+        in_file = patience is not None
+        if (in_file and self.read_only) or not self._lock.acquire(timeout=-1 if patience is None else patience):
+            raise StoreBusy(self.path, patience or 0)
+        execute, inside, begun = self._connection.execute, self._connection.in_transaction, False
+        unsynced = in_file and not inside and self._synchronous > _NORMAL
+        try:
+            if unsynced:
+                execute(f"PRAGMA synchronous = {_NORMAL}")
+            begin = "BEGIN IMMEDIATE" if in_file else "BEGIN"
+            self._retried(lambda: execute("SAVEPOINT derived" if inside else begin), patience)
+            begun = True
+            before = self._as_of()
+            result = step()
+            execute("RELEASE derived" if inside else "COMMIT")
+            begun = False
+            if self._memory_as_of == before:
+                self._memory_as_of = (before[0], self._connection.total_changes)
+            return result
+        finally:
+            try:
+                # SQLite has already rolled back after some errors.
+                if begun and self._connection.in_transaction:
+                    for statement in ("ROLLBACK TO derived", "RELEASE derived") if inside else ("ROLLBACK",):
+                        execute(statement)
+                if unsynced:
+                    execute(f"PRAGMA synchronous = {self._synchronous}")
+            finally:
+                self._lock.release()
+
+    def _as_of(self) -> tuple[int, int]:
+        return self._writer.execute("PRAGMA data_version").fetchone()[0], self._connection.total_changes
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read the store as it is at one moment, whatever other processes write meanwhile."""
+        with self._lock:
+            if self._connection.in_transaction:
+                yield
+                return
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
 
     def transaction(self) -> Transaction:
         """A write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
@@ -164,6 +231,7 @@ class Database:
                 for statement in ("ROLLBACK TO nested", "RELEASE nested") if nested else ("ROLLBACK",):
                     self._connection.execute(statement)
             self._memory.clear()
+            self.derived.clear()
             if not nested:
                 self._erasing = False
         finally:
@@ -173,7 +241,7 @@ class Database:
 
     def remembered(self, key: str) -> Any:
         """Inside a transaction: what was remembered, unless anything at all has been written since then; else None."""
-        as_of = (self._writer.execute("PRAGMA data_version").fetchone()[0], self._connection.total_changes)
+        as_of = self._as_of()
         if as_of != self._memory_as_of:
             self._memory.clear()
             self._memory_as_of = as_of
@@ -337,9 +405,10 @@ class Database:
         if (tables or self.read_only) and not migrations.MIGRATIONS.applied(self.tables):
             raise StoreUnusable(self.path, "is not a turnlog store")
 
-    def _retried(self, attempt: Callable[[], T]) -> T:
+    def _retried(self, attempt: Callable[[], T], patience: float | None = None) -> T:
         """What `attempt` returns, tried again after random pauses while another process has the lock."""
         deadline: float | None = None
+        timeout = self._timeout if patience is None else patience
         while True:
             try:
                 return attempt()
@@ -354,7 +423,7 @@ class Database:
                 if code is None or code & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 now = time.monotonic()
-                deadline = now + self._timeout if deadline is None else deadline
+                deadline = now + timeout if deadline is None else deadline
                 if now >= deadline:
-                    raise StoreBusy(self.path, self._timeout) from None
+                    raise StoreBusy(self.path, timeout) from None
                 time.sleep(random.uniform(0, _PAUSE))

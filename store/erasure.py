@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from . import searching
 from .chain import digest_of_body
 from .database import Database
 from .errors import NotFound
@@ -24,7 +25,7 @@ class Target:
 
 def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
     """Reduce events to their frames, inside the transaction that appended their redactions."""
-    erased = indexed = False
+    erased = []
     for version in versions:
         row = db.row(
             "SELECT position, salt, body FROM events WHERE conversation = ? AND version = ? AND body IS NOT NULL",
@@ -33,20 +34,16 @@ def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
         if row is None:
             continue
         position, salt, body = row
-        erased = True
+        erased.append(position)
         db.rows(
             "UPDATE events SET body = NULL, salt = NULL, body_digest = ? WHERE conversation = ? AND version = ?",
             (digest_of_body(salt, body), stream.key, version),
         )
-        if db.row("SELECT 1 FROM search WHERE rowid = ?", (position,)) is not None:
-            db.rows("DELETE FROM search WHERE rowid = ?", (position,))
-            indexed = True
     # What somebody else erased and has not come to, perhaps of these same events, is seen to with it.
     if erased or db.rewrite_due:
         db.erased()
-    if indexed:
-        # A deleted row's words stay in the index until its segments are merged.
-        db.rows("INSERT INTO search (search) VALUES ('optimize')")
+    if erased:
+        searching.purge(db, erased)
 
 
 def targets(db: Database, stream: Stream, versions: Sequence[int]) -> list[Target]:

@@ -17,6 +17,7 @@ from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
 from .reading import Reader
 from .redact import Redacted, erase_conversation, fork, redact
+from .searching import Index
 from .verify import Checkpoint, Verified, checkpoint, verify
 
 
@@ -39,6 +40,7 @@ class Store(Reader):
         timeout: float = 30.0,
     ) -> None:
         self.db = Database(path, durability, read_only, timeout)
+        self.index = Index(self.db)
 
     def __enter__(self) -> Store:
         return self
@@ -50,6 +52,7 @@ class Store(Reader):
 
     def close(self) -> None:
         """Close the store; closing it twice is nothing."""
+        self.index.close()
         self.db.close()
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from sqlite_utils import Database
@@ -16,17 +16,11 @@ MIGRATIONS = Migrations("turnlog")
 
 @MIGRATIONS()
 def m001_log(db: Database) -> None:
-    """Conversations, events, the triggers that guard them and the views that people read."""
+    """Conversations, events, the triggers that guard them, the views that people read, and timelines."""
     _run_schema(db)
 
 
-@MIGRATIONS()
-def m002_search(db: Database) -> None:
-    """The full-text index and how far it has come."""
-    _run_schema(db)
-
-
-KNOWN = frozenset(migration.__name__ for migration in (m001_log, m002_search))
+KNOWN = frozenset(migration.__name__ for migration in (m001_log,))
 
 
 def unknown(db: Database) -> list[str]:
@@ -42,6 +36,18 @@ def triggers() -> dict[str, str]:
         if start >= 0:
             text = statement[start:].strip().removesuffix(";").replace("IF NOT EXISTS ", "", 1)
             found[text.split()[2]] = text
+    return found
+
+
+def statements_of(tables: Collection[str]) -> list[str]:
+    """Return the statements of `schema.sql` that make these tables and their indexes."""
+    found = []
+    for statement in _statements(SCHEMA.read_text(encoding="utf-8")):
+        start = statement.find("CREATE ")
+        words = statement[start:].split()
+        name = words[words.index("EXISTS") + 1] if "EXISTS" in words else ""
+        if name in tables or (words[1:2] == ["INDEX"] and words[words.index("ON") + 1] in tables):
+            found.append(statement[start:])
     return found
 
 

@@ -16,7 +16,7 @@ from .chain import microseconds_of, time_of
 from .codec import Event, Row
 from .database import Database
 from .errors import InvalidEvent, NotFound
-from .events import SCOPES, Frame, read_frame
+from .events import SCOPES, Frame, RewindFrame, read_frame
 from .streams import OPEN, Segment, Stream
 from .times import Clock
 
@@ -172,6 +172,59 @@ class Reader:
             for rows in self._pages(_SHAPE, segment, wanted, parameters, False, _PAGE):
                 yield from starmap(partial(Row, segment.uuid), rows)
 
+    def frames(
+        self,
+        conversation: str | Stream,
+        first: int,
+        last: int,
+        scopes: Collection[str | None] | None,
+        page: int = _PAGE,
+    ) -> Iterator[tuple[str, int, int, str | None, str]]:
+        """Return type, form, version, scope and frame of the events of versions `first` to `last`, in order.
+
+        :raises NotFound: there is no such conversation.
+        """
+        wanted, parameters = _filter(None, scopes)
+        for segment in _pieces(self.stream(conversation), first, last, False):
+            for rows in self._pages("version, type, v, scope, frame", segment, wanted, parameters, False, page):
+                for version, type_, v, scope, text in rows:
+                    yield type_, v, version, scope, text
+
+    def structural(
+        self, conversation: str | Stream, types: Collection[str], scopes: Collection[str | None], last: int = OPEN
+    ) -> Iterator[tuple[int, Frame]]:
+        """Return version and frame of the events of some types, none of them messages, in order.
+
+        :raises NotFound: there is no such conversation.
+        """
+        wanted, parameters = _filter(types, scopes)
+        for segment in _pieces(self.stream(conversation), 1, last, False):
+            rows = self.db.rows(
+                "SELECT version, type, v, scope, frame FROM events WHERE conversation = ? AND type <> 'message'"
+                f" AND version BETWEEN ? AND ?{wanted} ORDER BY version",
+                (segment.key, segment.first, segment.last, *parameters),
+            )
+            for version, type_, v, scope, text in rows:
+                frame = read_frame(type_, v, version, scope, text)
+                if frame is not None:
+                    yield version, frame
+
+    def rewinds(self, conversation: str | Stream, last: int) -> Iterator[tuple[int, RewindFrame, str | None]]:
+        """Return version, frame and scope of the rewinds up to version `last`, in order.
+
+        :raises NotFound: there is no such conversation.
+        """
+        for segment in _pieces(self.stream(conversation), 1, last, False):
+            rows = self.db.rows(
+                "SELECT version, type, v, scope, frame FROM events WHERE conversation = ? AND type <> 'message'"
+                " AND type = 'rewind' AND version BETWEEN ? AND ? ORDER BY version",
+                (segment.key, segment.first, segment.last),
+            )
+            for version, type_, v, scope, text in rows:
+                frame = read_frame(type_, v, version, scope, text)
+                if isinstance(frame, RewindFrame):
+                    yield version, frame, scope
+
     def rows_of(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[Row]:
         """The events of these versions, as views need them.
 
@@ -179,6 +232,16 @@ class Reader:
         """
         for segment, found in self._of_versions(_ROW, self.stream(conversation), versions):
             yield from starmap(partial(Row, segment.uuid), found)
+
+    def sources(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[tuple[Any, ...]]:
+        """Return uuid of the owner, version, type, form, scope, frame, body and digest of the events of these versions.
+
+        :raises NotFound: there is no such conversation.
+        """
+        columns = f"{_ROW}, events.digest"
+        for segment, found in self._of_versions(columns, self.stream(conversation), versions):
+            for row in found:
+                yield (segment.uuid, *row)
 
     def digests(self, conversation: str | Stream, versions: Collection[int]) -> dict[int, bytes]:
         """The digests of the events of these versions.

@@ -150,7 +150,8 @@ def _said(pick: Pick, key: str) -> Json:
         return {key: _content(pick), "tool_calls": calls}
     parts = [dict(pick(PARTS)) for _ in range(pick((0, 1, 2)))]
     for call in calls:
-        parts.insert(pick(range(len(parts) + 1)), {"type": pick(CALL_KINDS)} | call)
+        same = {"call_id": call["id"], "input": {}, "args": "{}"}  # as the kinds that name them otherwise have them
+        parts.insert(pick(range(len(parts) + 1)), {"type": pick(CALL_KINDS)} | call | same)
     return {key: parts}
 
 

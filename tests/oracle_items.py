@@ -50,13 +50,23 @@ def text_of(part: Json) -> str | None:
 
 def texts(content: str | list[Json]) -> str | list[Json]:
     """Return what of a content is text."""
-    return content if isinstance(content, str) else [part for part in content if text_of(part)]
+    if isinstance(content, str):
+        return content
+    texts = [part for part in content if text_of(part)]
+    return [{"type": "text", "text": text_of(part)} if part["type"] in AUDIO_PARTS else part for part in texts]
 
 
 def others(content: str | list[Json]) -> list[Json]:
-    """Return the parts of a content that are neither text nor a call; a part of empty text is no part."""
+    """Return the parts of a content that are more than text and no call; a part of empty text is no part.
+
+    An audio with a transcript is text and a part: where only the text is left, the transcript is.
+    """
     parts = [] if isinstance(content, str) else content
-    return [part for part in parts if part["type"] not in CALL_PARTS and text_of(part) is None]
+    return [
+        part
+        for part in parts
+        if part["type"] not in CALL_PARTS and (part["type"] in AUDIO_PARTS or text_of(part) is None)
+    ]
 
 
 def calls_of(event: Json, content: str | list[Json]) -> tuple[Json, ...]:

@@ -22,6 +22,7 @@ from turnlog.projections import (
     Hidden,
     History,
     Problem,
+    Span,
     UsageRow,
     VisibleMessage,
 )
@@ -117,11 +118,8 @@ def print_event(out: Console, event: Event, name: str | None = None) -> None:
     _print_line(out, event_line(event, name))
 
 
-def transcript(history: History, in_part: bool = False) -> None:
-    """A history as a transcript, then what is hidden and what looks wrong.
-
-    Of one that is shown `in_part` that is left out: it is told of all the log, which then need not be read.
-    """
+def transcript(history: History, hidden: list[Hidden] | None, problems: list[Problem]) -> None:
+    """Print a history as a transcript, then what is hidden and the findings; neither if `hidden` is None."""
     out = console()
     about = f"{safe(history.conversation)} · {history.scope} · version {history.version}"
     if history.assistant is not None:
@@ -131,21 +129,20 @@ def transcript(history: History, in_part: bool = False) -> None:
         out.print()
         out.print(_heading(message))
         _content(out, message)
-    if not history.messages and not in_part:
+    if not history.messages and hidden is not None:
         out.print(Text("nothing is visible here", "dim"))
-    if in_part:
+    if hidden is None:
         out.print()
-        out.print(Text("what is hidden and what looks wrong is told without --last", "dim"))
+        out.print(Text("(hidden messages and findings are not shown with --last)", "dim"))
         return
-    _hidden(out, history.hidden)
-    problems(out, history.problems)
+    _hidden(out, hidden)
+    _problems(out, problems)
 
 
-def problems(out: Console, found: list[Problem]) -> None:
-    """Findings, one a line."""
+def _problems(out: Console, found: list[Problem]) -> None:
     if found:
         out.print()
-        out.print(Text(f"{len(found)} to look at", "bold yellow"))
+        out.print(Text(counted(len(found), "finding"), "bold yellow"))
     for problem in found:
         call = f" (call {safe(problem.call)})" if problem.call else ""
         out.print(Text(f"  {problem.version} {problem.rule}{call}: {problem.advice}"))
@@ -198,20 +195,29 @@ def _cached(prefix: StablePrefix) -> str:
 
 
 def explained(found: list[Explained]) -> None:
-    """What became of the things that an event placed."""
+    """Print the lifelines of what an event placed."""
     out = console()
     for each in found:
         line = Text(f"{each.scope} ", "bold")
         line.append(f"{each.origin.replace('_', ' ')}: ")
-        if each.place is not None:
-            line.append(f"visible, message {each.place + 1}", "green")
+        if each.visible:
+            line.append("visible", "green")
         else:
             line.append(f"hidden by {each.rule}, version {each.by}", "red")
         out.print(line)
-        for call, rule, by in each.calls:
-            out.print(Text(f"      its call {safe(call)} was removed by {rule}, version {by}"))
-        for passed in each.passed:
-            out.print(Text(f"      outlived {passed.version} {passed.what}", "dim"))
+        for span in each.spans:
+            out.print(Text(f"      {_lifeline(span)}", "dim"))
+        for taken in each.calls:
+            out.print(Text(f"      its call {safe(taken.call or '')} was removed by {taken.rule}, version {taken.by}"))
+
+
+def _lifeline(span: Span) -> str:
+    if span.until == span.since:
+        return f"never visible: {span.rule}, version {span.by}"
+    if span.until is None:
+        return f"visible from {span.since} on" + (", its text alone" if span.text_only else "")
+    ended = "changed" if span.goes_on else "ended"
+    return f"visible from {span.since} until {span.until}, {ended} by {span.rule}, version {span.by}"
 
 
 def findings(found: list[Finding]) -> None:

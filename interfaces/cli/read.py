@@ -96,13 +96,16 @@ def history(
     as_json: bool,
 ) -> None:
     """Show what the model could see at a point."""
-    view = projections.history(
-        store, conversation, scope, at, mode, common.checked_modes(store, conversation, modes), last
-    )
+    of_versions = common.checked_modes(store, conversation, modes)
+    line = projections.timeline(store, conversation, scope, mode=mode, modes=of_versions)
+    view = line.at(at, last=last)
     if as_json:
-        output.print_json(view.to_dict())
+        told = {"hidden": line.hidden(view.version), "problems": projections.problems(line, view.version)}
+        output.print_json(view.to_dict() | told)
+    elif last is not None:
+        output.transcript(view, None, [])
     else:
-        output.transcript(view, in_part=last is not None)
+        output.transcript(view, line.hidden(view.version), projections.problems(line, view.version))
 
 
 @main.command()

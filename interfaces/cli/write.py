@@ -163,9 +163,9 @@ def export(
     else:
         description = projections.describe(store, conversation)
         if format_ == "openai":
-            document = openai.write(label, projections.history(store, conversation, scope, at), description)
+            document = openai.write(label, projections.timeline(store, conversation, scope), at, description)
         else:
-            document = chatcli.write(lambda each: projections.history(store, conversation, each, at), description)
+            document = chatcli.write(lambda each: projections.timeline(store, conversation, each).held(at), description)
         lines = iter([encoded(document)])
     if target is None:
         for line in lines:

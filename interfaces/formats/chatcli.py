@@ -10,7 +10,7 @@ from typing import Any
 
 import pydantic
 
-from turnlog.projections import Description, History, VisibleMessage
+from turnlog.projections import Description, VisibleMessage
 from turnlog.store import Event
 from turnlog.store.events import SummaryFrame
 
@@ -72,11 +72,11 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
     return Document(None, with_derived_times(events), places, _could_hold)
 
 
-def write(view: Callable[[str], History], description: Description) -> dict[str, Any]:
-    """The version 2 document of a conversation: each scope's own messages before rule 7."""
+def write(held: Callable[[str], list[VisibleMessage]], description: Description) -> dict[str, Any]:
+    """Return the version 2 document of a conversation: each scope's own messages that are held, visible or not."""
     document: dict[str, Any] = {"version": VERSION}
     for scope, key in KEYS.items():
-        messages = [_written(message) for message in view(scope).unpaired if message.scope == scope]
+        messages = [_written(message) for message in held(scope) if message.scope == scope]
         if messages or key not in description.extra.get("absent", ()):
             document[key] = messages
     return document | description.metadata

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pydantic
 
-from turnlog.projections import Description, History
+from turnlog.projections import Description, Timeline
 
 from .document import Document, Value, validate, within
 from .messages import ASSISTANT, ChatMessage, is_prompt, message_event, prompt_event, written
@@ -59,10 +60,11 @@ def read(file: str, value: Value, tools: TransferTools | None) -> Document:
     return Document(given.get("id"), with_derived_times(events), places, lambda event: event.type in _TYPES)
 
 
-def write(conversation: str, history: History, description: Description) -> dict[str, Any]:
-    """The document of a view: what is visible before rule 7, so that nothing a file had is lost."""
-    document: dict[str, Any] = {"id": conversation, "messages": [written(message) for message in history.unpaired]}
-    tools, model = history.tools_given, history.model_given
+def write(conversation: str, timeline: Timeline, at: int | datetime | None, description: Description) -> dict[str, Any]:
+    """Return the document of a view: what is held, visible or not, so that nothing a file had is lost."""
+    messages = [written(message) for message in timeline.held(at)]
+    document: dict[str, Any] = {"id": conversation, "messages": messages}
+    tools, model = timeline.given(at)
     if tools is not None:
         document["tools"] = tools
     if model is not None:

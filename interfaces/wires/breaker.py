@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnlog.projections import History
-from turnlog.store.events import TransferFrame
+from turnlog.store.spans import ORIGINS, TEXT_ONLY
 
 from .wire import Block
 
@@ -18,35 +18,43 @@ def breaker(was: Sequence[Block], now: Sequence[Block], at: int, before: History
     """
     lost = was[at] if at < len(was) else None
     came = now[at] if at < len(now) else None
-    hiders = _hiders(after)
+    hiders = _Hiders(after)
     if lost is not None:
-        by = _hider(lost, hiders) or _cut(lost, before, after)
+        by = hiders.of(lost) or hiders.of_form(lost, before.version)
         if by is not None:
             return by
     if came is not None and came.source not in {block.source for block in was}:
         return came.version
     for block in reversed(was[:at]):
-        by = _hider(block, hiders)
+        by = hiders.of(block)
         if by is not None:
             return by
     return None if lost is None else lost.version
 
 
-def _hiders(after: History) -> dict[tuple[int, str, str | None], int]:
-    return {(each.version, each.origin, each.call): each.by for each in after.hidden}
+class _Hiders:
+    """Says which event hid what an earlier history showed, from the spans that ended between two histories."""
 
+    def __init__(self, after: History) -> None:
+        self._timeline, self._at = after.timeline, after.version
+        self._line = self._timeline.line(self._at)
 
-def _hider(block: Block, hiders: dict[tuple[int, str, str | None], int]) -> int | None:
-    """The event that hid an item, or the whole message it was of."""
-    return hiders.get(block.source) or hiders.get((block.version, block.origin, None))
-
-
-def _cut(block: Block, before: History, after: History) -> int | None:
-    """The later transfer whose context left a message only its text, if one did (DESIGN section 4, rule 4.2)."""
-    if not any((item.version, item.origin) == block.source[:2] and item.text_only for item in after.items):
+    def of(self, block: Block) -> int | None:
+        """Return the event that hid an item, or the whole message it was of; None if it is visible."""
+        version, origin, call = block.source
+        for item in self._timeline.items(self._line, version, version, self._at):
+            if ORIGINS[item.origin] != origin:
+                continue
+            if item.why is not None:
+                return item.why.by
+            for index, reason in item.removed.items():
+                if self._timeline.call_id(version, index) == call:
+                    return reason.by
         return None
-    for event in after.fold.path(after.scope):
-        context = event.frame.context if isinstance(event.frame, TransferFrame) else None
-        if event.version > before.version and context and context.type == "userAndAssistantMessages":
-            return event.version
-    return None
+
+    def of_form(self, block: Block, since: int) -> int | None:
+        """Return the event that has left a message only its text after version `since`, if one did."""
+        rows = self._line.rows.of_message(self._line.line, block.source[0])
+        forms = [row for row in rows if ORIGINS[row.origin] == block.source[1] and row.parts & TEXT_ONLY]
+        found = [row.since for row in forms if since < row.since <= self._at]
+        return found[0] if found else None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from turnlog.store import InvalidEvent, Receipt, Store, Summary, Unchanged, VersionConflict
+from turnlog.store.events import SummaryFrame
+from turnlog.store.spans import version_of
 
-from ..history import History, history
+from ..history import History
 from ..render import VisibleMessage
-from ..view import Item
+from ..timelines.item import decode_removed
+from ..timelines.timeline import timeline_of
 from .compressor import Compressed, CompressionFailed, Compressor, checked_text
 
 DEFAULT_KEEP = 4
@@ -47,20 +51,17 @@ def compact(
     """
     if isinstance(keep_exchanges, bool) or keep_exchanges < 0:
         raise InvalidEvent("keep_exchanges", keep_exchanges, "is not a number of exchanges")
-    identity = store.stream(conversation).uuid
-    view = history(store, identity, scope)
-    items = older(view, keep_exchanges)
-    messages = [view.message(item) for item in items]
+    stream = store.stream(conversation)
+    view = timeline_of(store, stream, scope).at()
+    messages = older(view, keep_exchanges)
     new = [message for message in messages if message.origin != "summary"]
     if not new:
         return None
     previous = "\n".join(str(message.content) for message in messages if message.origin == "summary")
     compressed = _compressed(compressor, previous, new)
-    first = min((item.covers or (item.version,))[0] for item in items)
-    covered = set(items)
-    late = [result.version for (item, _), result in view.pairing.late.items() if item in covered]
-    last = max([*((item.covers or (item.version,))[-1] for item in items), *late])
-    summary_of = sum(1 if item.summary_of is None else item.summary_of for item in items)
+    ranges = [_range(view, message) for message in messages]
+    first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
+    summary_of = sum(1 if message.summary_of is None else message.summary_of for message in messages)
     summary = Summary(
         scope=scope,
         text=compressed.text,
@@ -73,32 +74,55 @@ def compact(
     )
     expected = Unchanged(since=view.version, types=_RESHAPING, scope=scope)
     try:
-        receipt = store.append(identity, [summary], expected=expected)
+        receipt = store.append(stream.uuid, [summary], expected=expected)
     except VersionConflict as conflict:
         raise VersionConflict(view.conversation, expected, conflict.found) from None
     return Compacted(receipt, first, last, summary_of, compressed.text)
 
 
-def older(view: History, keep_exchanges: int) -> list[Item]:
-    """The scope's own items before the exchanges to keep: no prompts, no notes, and no call without its result."""
-    own = [item for item in view.items if item.scope == view.scope and not item.is_prompt and not item.is_note]
-    places = {item: place for place, item in enumerate(own)}
-    starts = [place for place, item in enumerate(own) if item.role == "user" and item.origin == "message"]
+def older(view: History, keep_exchanges: int) -> list[VisibleMessage]:
+    """Return the scope's own messages before the exchanges to keep: no prompt, no note, no call without its result."""
+    own = [message for message in view.messages if message.scope == view.scope and not _stays(message)]
+    starts = [place for place, message in enumerate(own) if message.role == "user" and message.origin == "message"]
     starts_of_kept = [*starts, len(own)][-keep_exchanges - 1 :]
     cut = starts_of_kept[0] if len(starts) > keep_exchanges or keep_exchanges == 0 else 0
-    pairing = view.pairing
-    # A call and its result, of which one may be shared memory's and so beyond every cut; an open call has none.
-    never = len(own)
-    pairs = [(places.get(item, never), places.get(result, never)) for (item, _), result in pairing.answers.items()]
-    pairs += [(places.get(item, never), never) for item, _ in pairing.unanswered]
-    # The late result of a call that a transfer removed is hidden, and stands between two items.
-    for (item, _), result in pairing.late.items():
-        if item in places:
-            mine = result.scope == view.scope
-            pairs.append((places[item], sum(each.place < result.place for each in own) - 1 if mine else never))
+    pairs = _pairs(view, own)
     while severed := [min(pair) for pair in pairs if min(pair) < cut <= max(pair)]:
         cut = max((start for start in starts if start <= min(severed)), default=0)
     return own[:cut]
+
+
+def _stays(message: VisibleMessage) -> bool:
+    return message.origin == "prompt" or (message.origin == "message" and message.role == "system")
+
+
+def _pairs(view: History, own: list[VisibleMessage]) -> list[tuple[int, int]]:
+    """Return the places of what must not be cut apart; what is beyond every cut has the place after the last."""
+    timeline, never = view.timeline, len(own)
+    places = {message.version: place for place, message in enumerate(own) if message.origin in ("message", "response")}
+    visible = {message.version for message in view.messages if message.role == "tool"}
+    paired = timeline.pairs(timeline.line(view.version), view.version)
+    found = [
+        (places.get(call, never), places.get(result, never))
+        for result, (call, _, _) in paired.items()
+        if result in visible
+    ]
+    # A call without a final result is open, and never covered.
+    final = Counter((call, part) for call, part, interim in paired.values() if not interim)
+    for span in timeline.line(view.version).rows.covering(timeline.line(view.version).line, view.version):
+        version = version_of(span)
+        removed = decode_removed(span.removed) if span.calls else {}
+        if any(not final[version, part] for part in range(span.calls) if part not in removed):
+            found.append((places.get(version, never), never))
+    return found
+
+
+def _range(view: History, message: VisibleMessage) -> tuple[int, int]:
+    """Return the versions that a message stands for: of a summary with a range that range, else its own."""
+    frame = view.timeline.frame(message.version) if message.origin == "summary" else None
+    if isinstance(frame, SummaryFrame) and frame.first is not None and frame.last is not None:
+        return frame.first, frame.last
+    return message.version, message.version
 
 
 def _compressed(compressor: Compressor, previous: str, messages: list[VisibleMessage]) -> Compressed:

@@ -11,7 +11,21 @@ from .clear import Clear, ClearFrame
 from .describe import Describe, DescribeFrame
 from .fork import Fork, ForkFrame
 from .message import Message, MessageFrame, Role
-from .parts import Call, Content, Part, PartKind, ToolCall, frame_parts
+from .parts import (
+    KINDS,
+    Call,
+    Content,
+    Kind,
+    Part,
+    PartKind,
+    ToolCall,
+    calls_of,
+    frame_parts,
+    has_other,
+    has_text,
+    kind_of,
+    text_of,
+)
 from .redaction import Redaction, RedactionFrame
 from .registry import CONTENTS, CUSTOM_TYPE, TEXTS, TYPES, Custom, read_frame, references_of, texts_of
 from .request import Request, RequestFrame
@@ -25,6 +39,7 @@ __all__ = [
     "CONTENTS",
     "CUSTOM_TYPE",
     "HEADER",
+    "KINDS",
     "SCOPE",
     "SCOPES",
     "TEXTS",
@@ -44,6 +59,7 @@ __all__ = [
     "Fork",
     "ForkFrame",
     "Frame",
+    "Kind",
     "Message",
     "MessageFrame",
     "Mode",
@@ -71,9 +87,14 @@ __all__ = [
     "TransferContext",
     "TransferFrame",
     "Usage",
+    "calls_of",
     "frame_parts",
+    "has_other",
+    "has_text",
+    "kind_of",
     "read_frame",
     "references_of",
+    "text_of",
     "texts_of",
     "tool_names",
 ]

@@ -13,7 +13,8 @@ from msgspec import Meta
 SCOPES = ("chat", "agent", "coder", "shared_memory")
 HEADER = frozenset(("type", "v", "scope", "id", "occurred_at"))
 
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z")]
+MAX_NAME_LENGTH = 200
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z")]
 SCOPE = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 Scope = Annotated[str, Meta(pattern=rf"\A{SCOPE.pattern}")]
 Count = Annotated[int, Meta(ge=0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from .base import Frame, Misplaced, Name, NewEvent
-from .parts import Call, Content, PartKind, ToolCall, check_parts, frame_calls, frame_parts
+from .parts import Call, Content, PartKind, ToolCall, check_content, frame_calls, frame_parts
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -19,6 +19,7 @@ class MessageFrame(Frame, frozen=True, kw_only=True, gc=False):
     tool_call_id: str | None = None
     assistant: str | None = None
     name: str | None = None
+    interim: bool = False
 
     def misplaced(self, version: int, scope: str | None) -> Misplaced | None:
         """Return what is wrong if it has no scope, or is a result that names no call."""
@@ -38,23 +39,25 @@ class Message(NewEvent, kw_only=True, tag="message"):
     tool_call_id: Name | None = None
     name: Name | None = None
     assistant: Name | None = None
+    interim: bool | None = None
 
     frame_type: ClassVar[type[Frame]] = MessageFrame
     texts: ClassVar[tuple[str, ...]] = ("content",)
     parts_field: ClassVar[str | None] = "content"
 
     def check(self) -> None:
-        """Refuse a part that is none."""
+        """Refuse parts and calls that are not well-formed."""
         if type(self.content) is list:
-            check_parts("content", self.content)
+            check_content("content", self.content, self.tool_calls)
 
     def frame(self) -> MessageFrame:
         """Return the role, the kinds of the parts, the calls, and who is concerned."""
         return MessageFrame(
             role=self.role,
             parts=frame_parts(self.content),
-            tool_calls=frame_calls(self.tool_calls),
+            tool_calls=frame_calls(self.content, self.tool_calls),
             tool_call_id=self.tool_call_id,
             assistant=self.assistant,
             name=self.name if self.role == "tool" else None,
+            interim=bool(self.interim),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from .base import Frame, Misplaced, Name, NewEvent, not_earlier, scope_missing
-from .parts import Call, Content, PartKind, ToolCall, check_parts, frame_calls, frame_parts
+from .parts import Call, Content, PartKind, ToolCall, check_content, frame_calls, frame_parts
 from .usage import TokenUsage, Usage
 
 Status = Literal["processing", "completed", "error"]
@@ -43,9 +43,9 @@ class Response(NewEvent, kw_only=True, tag="response"):
     references: ClassVar[tuple[str, ...]] = ("request",)
 
     def check(self) -> None:
-        """Refuse a part that is none."""
+        """Refuse parts and calls that are not well-formed."""
         if type(self.response) is list:
-            check_parts("response", self.response)
+            check_content("response", self.response, self.tool_calls)
 
     def frame(self) -> ResponseFrame:
         """Return the status, the kinds of the parts, the calls and the token counts."""
@@ -53,6 +53,6 @@ class Response(NewEvent, kw_only=True, tag="response"):
             request=self.request,
             status=self.status,
             parts=frame_parts(self.response),
-            tool_calls=frame_calls(self.tool_calls),
+            tool_calls=frame_calls(self.response, self.tool_calls),
             usage=None if self.usage is None else self.usage.frame(),
         )

@@ -20,6 +20,7 @@ class SummaryFrame(Frame, frozen=True, kw_only=True, gc=False):
     max_tokens: int | None = None
     usage: Usage | None = None
     role: SummaryRole = "user"
+    keep: tuple[int, ...] = ()
 
     def misplaced(self, version: int, scope: str | None) -> Misplaced | None:
         """Return what is wrong if it has no scope, or its range is not one of earlier versions."""
@@ -51,6 +52,7 @@ class Summary(NewEvent, kw_only=True, tag="summary"):
     max_tokens: Count | None = None
     usage: TokenUsage | None = None
     role: SummaryRole = "user"
+    keep: list[int] | None = None
 
     frame_type: ClassVar[type[Frame]] = SummaryFrame
     texts: ClassVar[tuple[str, ...]] = ("text",)
@@ -66,4 +68,5 @@ class Summary(NewEvent, kw_only=True, tag="summary"):
             max_tokens=self.max_tokens,
             usage=None if self.usage is None else self.usage.frame(),
             role=self.role,
+            keep=tuple(self.keep or ()),
         )

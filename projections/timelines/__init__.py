@@ -1,0 +1,1 @@
+"""Timelines: which message was visible from which version until which, and what ended that."""

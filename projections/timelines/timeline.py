@@ -1,0 +1,451 @@
+"""A timeline: of every message of a scope, from which version until which it was visible, and what ended that."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from turnlog.store import InvalidEvent, NotFound, Store
+from turnlog.store.events import Frame, MessageFrame, Mode, ResponseFrame
+from turnlog.store.spans import (
+    INTERIM,
+    NEVER,
+    ORIGINS,
+    ROLES,
+    RULES_THAT_HIDE,
+    TEXT_ONLY,
+    HidingRow,
+    SpanRow,
+    version_of,
+)
+from turnlog.store.streams import Stream
+from turnlog.store.times import Clock
+
+from ..history import History, given_last, messages_of, read_history
+from ..reading import Reading, checked_what_if
+from ..redactions import Redactions
+from ..render import Origin, VisibleMessage
+from .catch_up import SHARED, Frames, Line, Lines, Paths
+from .item import Item, decode_removed, item_then
+from .modes import WhatIf
+
+At = int | datetime | None
+
+
+class Hidden(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message that is not visible, or a call of one that is: the rule, and the version of the event that hid it."""
+
+    version: int
+    origin: str
+    rule: str
+    by: int
+    call: str | None = None
+
+
+class Span(msgspec.Struct, frozen=True, omit_defaults=True):
+    """From `since` until before `until` a message was visible in one form and at one place.
+
+    `rule` and `by` are what ended it. `goes_on` says that the message stayed, in another form. A message that was never
+    visible has one span whose `until` is its `since`. `calls` are the ids of the calls that were visible.
+    """
+
+    version: int
+    origin: Origin
+    place: int
+    role: str
+    assistant: str | None
+    source: int
+    since: int
+    until: int | None = None
+    rule: str | None = None
+    by: int | None = None
+    calls: tuple[str, ...] = ()
+    text_only: bool = False
+    goes_on: bool = False
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What one event did to a view: the spans of the messages that it showed, hid, and left in another form."""
+
+    version: int
+    shown: list[Span]
+    hid: list[Span]
+    changed: list[Span]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """How many messages are visible after an event that changes it, and how many characters of text they have."""
+
+    version: int
+    visible: int
+    characters: int
+
+
+class Timeline:
+    """The timeline of one scope of a conversation; it is caught up with the log whenever it is asked."""
+
+    def __init__(self, store: Store, stream: Stream, scope: str, what_if: WhatIf, *, audit: bool = False) -> None:
+        self.store = store
+        self.stream = stream
+        self.scope = scope
+        self.what_if = what_if
+        self._audit = audit
+        self._frames = Frames(store, stream)
+
+    # Views
+
+    def at(
+        self,
+        version: At = None,
+        *,
+        first: int | None = None,
+        count: int | None = None,
+        last: int | None = None,
+        clock: Clock = "event",
+    ) -> History:
+        """Return the view at a version or an aware time; the latest, if none is given.
+
+        `last` asks for that many messages from the end, `first` and `count` for a page counted from 0.
+
+        :raises NotFound: there is no such version.
+        :raises InvalidEvent: a number is negative, or `last` is given beside the others.
+        """
+        check_page(first, count, last)
+        with self.store.db.snapshot():
+            reading = Reading(self.store, self.stream, version, clock=clock)
+            return self.view(reading, first, count, last)
+
+    def view(
+        self, reading: Reading, first: int | None = None, count: int | None = None, last: int | None = None
+    ) -> History:
+        """Return the view at the version of a reading, with its redactions."""
+        return read_history(self, self.line(reading.version), reading, first, count, last)
+
+    def __getitem__(self, version: int) -> History:
+        """Return the view at a version."""
+        return self.at(version)
+
+    def line(self, version: int) -> Line:
+        """Return where the rows of this timeline are, caught up to a version."""
+        lines = Lines.of(self.store)
+        ready = lines.audited if self._audit else lines.ready
+        return ready(self.stream, self.scope, self.what_if, version)
+
+    def version(self, at: At = None, clock: Clock = "event") -> int:
+        """Return the version that a point means.
+
+        :raises NotFound: there is no such version.
+        """
+        return Reading(self.store, self.stream, at, Redactions(()), clock=clock).version
+
+    # What is hidden
+
+    def hidden(
+        self, at: At = None, first: int = 0, count: int | None = None, *, after: int | None = None
+    ) -> list[Hidden]:
+        """Return what is not visible and why, by version, origin and call; a page of it, or what comes `after` a version.
+
+        :raises NotFound: there is no such version.
+        """
+        check_page(first, count, None)
+        with self.store.db.snapshot():
+            version = self.version(at)
+            found: list[Hidden] = []
+            skip, wanted = first, NEVER if count is None else count
+            for entry in self._hidden(self.line(version), version, after):
+                if skip:
+                    skip -= 1
+                elif len(found) < wanted:
+                    found.append(entry)
+                if len(found) >= wanted:
+                    break
+            return found
+
+    def _hidden(self, line: Line, version: int, after: int | None) -> Iterator[Hidden]:
+        rows, number = line
+        for low, high in rows.hiding_ranges(number, version, after):
+            entries = []
+            for item in self.items(line, max(low, 0 if after is None else after + 1), high, version):
+                if item.why is not None:
+                    entries.append(hidden_of(item.version, item.origin, item.why, None))
+                else:
+                    for call, reason in item.removed.items():
+                        entries.append(hidden_of(item.version, item.origin, reason, self.call_id(item.version, call)))
+            yield from sorted(entries, key=lambda entry: (entry.version, entry.origin, entry.call or ""))
+
+    def items(self, line: Line, first: int, last: int, at: int) -> list[Item]:
+        """Return all that the events of a range placed, as it was after version `at`, visible or not."""
+        spans: dict[tuple[int, int], list[SpanRow]] = defaultdict(list)
+        hidings: dict[tuple[int, int], list[HidingRow]] = defaultdict(list)
+        for span in line.rows.of_messages(line.line, first, last, at):
+            spans[version_of(span), span.origin].append(span)
+        for hiding in line.rows.hidings_of(line.line, first, last, at):
+            hidings[hiding.version, hiding.origin].append(hiding)
+        items = (
+            item_then(sorted(spans[key], key=lambda span: span.since), hidings.get(key, ()), at)
+            for key in spans.keys() | hidings.keys()
+        )
+        return [item for item in items if item is not None]
+
+    def frame(self, version: int) -> Frame | None:
+        """Return the frame of an event."""
+        return self._frames[version]
+
+    def is_shared(self, version: int) -> bool:
+        """Return whether an event is of shared memory."""
+        return self._frames.is_shared(version)
+
+    def call_id(self, version: int, call: int) -> str:
+        """Return the id of a call of a message, by its index."""
+        frame = self._frames[version]
+        assert isinstance(frame, MessageFrame | ResponseFrame)
+        return frame.tool_calls[call].id
+
+    def as_recorded(self) -> Timeline:
+        """Return the timeline of the same scope without a what-if."""
+        return Timeline(self.store, self.stream, self.scope, WhatIf(), audit=self._audit)
+
+    def held(self, at: At = None) -> list[VisibleMessage]:
+        """Return what is held at a point, visible or not, in order: what an export writes.
+
+        :raises NotFound: there is no such version.
+        """
+        with self.store.db.snapshot():
+            reading = Reading(self.store, self.stream, at)
+            line = self.line(reading.version)
+            spans = line.rows.covering(line.line, reading.version, held=True)
+            return messages_of(self, line, spans, reading.redactions)
+
+    def given(self, at: At = None) -> tuple[list[dict[str, Any]] | None, str | None]:
+        """Return the tools and the model that were given last to the active assistant or, if none ever were, to another.
+
+        :raises NotFound: there is no such version.
+        """
+        with self.store.db.snapshot():
+            reading = Reading(self.store, self.stream, at)
+            return given_last(self, self.line(reading.version), reading)
+
+    # Lifelines
+
+    def spans(self, version: int) -> list[Span]:
+        """Return the lifelines of what an event placed, up to the latest version, by origin and time.
+
+        :raises NotFound: there is no such version.
+        """
+        with self.store.db.snapshot():
+            latest = self.store.version(self.stream)
+            if not 0 < version <= latest:
+                raise NotFound("version", version, f"is not between 1 and {latest}, the last of {self.stream.label}")
+            line = self.line(latest)
+            names = line.rows.names(line.line)
+            rows: dict[int, list[SpanRow]] = defaultdict(list)
+            for row in line.rows.of_message(line.line, version):
+                rows[row.origin].append(row)
+            found = [span for origin in sorted(rows) for span in self._lifeline(rows[origin], names)]
+            seen = {span.origin for span in found}
+            for hiding in line.rows.hidings_of(line.line, version, version, NEVER):
+                origin = ORIGINS[hiding.origin]
+                if hiding.since == version and origin not in seen:
+                    found.append(self._never_visible(version, hiding))
+            return found
+
+    def _lifeline(self, rows: list[SpanRow], names: list[str]) -> list[Span]:
+        visible = [row for row in rows if row.why is None]
+        if not visible:
+            first = rows[0]
+            return [self._span(first, names, until=first.since, reason=(first.why or 0, first.why_by or 0))]
+        found: list[Span] = []
+        for number, row in enumerate(visible):
+            follows = number + 1 < len(visible) and visible[number + 1].since == row.until
+            found.append(self._span(row, names, goes_on=follows))
+        return found
+
+    def _span(
+        self,
+        row: SpanRow,
+        names: list[str],
+        until: int | None = None,
+        reason: tuple[int, int] | None = None,
+        goes_on: bool = False,
+    ) -> Span:
+        version = version_of(row)
+        until = row.until if until is None else until
+        if reason is None and row.until is not None and row.rule is not None:
+            reason = row.rule, row.until if row.by is None else row.by
+        removed = decode_removed(row.removed)
+        return Span(
+            version=version,
+            origin=ORIGINS[row.origin],  # type: ignore[arg-type]
+            place=row.place,
+            role=ROLES[row.role],
+            assistant=None if row.assistant is None else names[row.assistant],
+            source=version if row.source is None else row.source,
+            since=row.since,
+            until=until,
+            rule=None if reason is None else RULES_THAT_HIDE[reason[0]],
+            by=None if reason is None else reason[1],
+            calls=tuple(self.call_id(version, index) for index in range(row.calls) if index not in removed),
+            text_only=bool(row.parts & TEXT_ONLY),
+            goes_on=goes_on,
+        )
+
+    def _never_visible(self, version: int, hiding: HidingRow) -> Span:
+        origin = ORIGINS[hiding.origin]
+        role = "system" if origin == "prompt" else "assistant"
+        if origin == "summary":
+            role = self._frames[version].role  # type: ignore[union-attr]
+        return Span(
+            version=version,
+            origin=origin,  # type: ignore[arg-type]
+            place=4 * version,
+            role=role,
+            assistant=None,
+            source=version,
+            since=version,
+            until=version,
+            rule=RULES_THAT_HIDE[hiding.rule],
+            by=hiding.by,
+        )
+
+    def changes(self, version: int) -> Changes:
+        """Return what an event showed, hid, and left in another form.
+
+        :raises NotFound: there is no such version.
+        """
+        with self.store.db.snapshot():
+            version = self.version(version)
+            return self.changes_on(self.line(version), version)
+
+    def changes_on(self, line: Line, version: int) -> Changes:
+        """Return what an event changed, from the rows of a timeline that is caught up to it."""
+        rows, number = line
+        began = {(version_of(row), row.origin): row for row in rows.began_at(number, version) if row.why is None}
+        ended = {(version_of(row), row.origin): row for row in rows.ended_at(number, version) if row.why is None}
+        names = rows.names(number)
+        changed = [
+            self._span(row, names, goes_on=True)
+            for key, row in ended.items()
+            if key in began and (row.parts, row.removed) != (began[key].parts, began[key].removed)
+        ]
+        return Changes(
+            version,
+            [self._span(row, names) for key, row in began.items() if key not in ended],
+            [self._span(row, names) for key, row in ended.items() if key not in began],
+            changed,
+        )
+
+    def steps(self) -> list[Step]:
+        """Return after which events what is visible changed: how many messages it was, with how many characters."""
+        with self.store.db.snapshot():
+            latest = self.store.version(self.stream)
+            line = self.line(latest)
+            sizes: dict[tuple[int, int], int] = {}
+            deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+            for row, size in self._sizes(line, sizes):
+                for moment, sign in ((row.since, 1), (row.until, -1)):
+                    if moment is not None:
+                        deltas[moment][0] += sign
+                        deltas[moment][1] += sign * size
+            found, visible, characters = [], 0, 0
+            for version in sorted(deltas):
+                visible += deltas[version][0]
+                characters += deltas[version][1]
+                found.append(Step(version, visible, characters))
+            return found
+
+    def _sizes(self, line: Line, sizes: dict[tuple[int, int], int]) -> Iterator[tuple[SpanRow, int]]:
+        rows = [row for row in line.rows.all_spans(line.line) if row.why is None]
+        redactions = Redactions(self.store.redactions(self.stream))
+        for row, message in zip(rows, messages_of(self, line, rows, redactions), strict=True):
+            content = message.content
+            texts = [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content]
+            yield row, sum(map(len, texts))
+
+    # Pairs and paths
+
+    def paths(self, at: int) -> Paths:
+        """Return the paths of this scope and of shared memory after a version."""
+        return Paths(self.store, self.stream, self.scope, at)
+
+    def pairs(self, line: Line, at: int) -> dict[int, tuple[int, int, bool]]:
+        """Return the call that each result of the path was paired with after version `at`: version, index, interim."""
+        paths = self.paths(at)
+        found = {}
+        for result, part, call, call_part, shared in line.rows.all_pairs(line.line, at):
+            path = paths.shared if shared or self.scope == SHARED else paths.own
+            if call is not None and path.has(result):
+                found[result] = (call, call_part or 0, part == INTERIM)
+        return found
+
+
+def hidden_of(version: int, origin: int, reason: tuple[int, int], call: str | None) -> Hidden:
+    """Return an entry of the hidden list."""
+    return Hidden(version, ORIGINS[origin], RULES_THAT_HIDE[reason[0]], reason[1], call)
+
+
+def check_page(first: int | None, count: int | None, last: int | None) -> None:
+    """Refuse a page that is none.
+
+    :raises InvalidEvent: names the field and the value.
+    """
+    for field, value in (("first", first), ("count", count), ("last", last)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise InvalidEvent(field, value, "is not a number of messages")
+    if last is not None and (first is not None or count is not None):
+        raise InvalidEvent("last", last, "is given beside first or count")
+
+
+def timeline(
+    store: Store,
+    conversation: str,
+    scope: str = "chat",
+    *,
+    mode: Mode | None = None,
+    modes: Mapping[int, Mode] | None = None,
+) -> Timeline:
+    """Return the timeline of a scope; with `mode` or `modes`, as it would be if transfers had these modes.
+
+    :raises NotFound: there is no such conversation or scope.
+    :raises InvalidEvent: a mode is unknown.
+    """
+    stream = store.stream(conversation)
+    return timeline_of(store, stream, scope, mode, modes)
+
+
+def timeline_of(
+    store: Store,
+    stream: Stream,
+    scope: str,
+    mode: Mode | None = None,
+    modes: Mapping[int, Mode] | None = None,
+    *,
+    audit: bool = False,
+) -> Timeline:
+    """Return the timeline of a scope of a stream; see `timeline`."""
+    return Timeline(store, stream, scope, checked_what_if(store, stream, scope, mode, modes), audit=audit)
+
+
+def history(
+    store: Store,
+    conversation: str,
+    scope: str = "chat",
+    at: At = None,
+    mode: Mode | None = None,
+    modes: Mapping[int, Mode] | None = None,
+    last: int | None = None,
+    *,
+    clock: Clock = "event",
+) -> History:
+    """Return what the model could see of a scope at `at`: a version, an aware time, or the latest if none is given.
+
+    `mode` projects every transfer as if it had that mode, `modes` single ones, by version; nothing is appended. `last`
+    asks for that many messages from the end. The rules are in docs/design.md, section 4.
+
+    :raises NotFound: there is no such conversation, version or scope.
+    :raises InvalidEvent: a mode is unknown, or `last` is negative.
+    """
+    return timeline_of(store, store.stream(conversation), scope, mode, modes).at(at, last=last, clock=clock)
