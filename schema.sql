@@ -191,8 +191,17 @@ CREATE TABLE IF NOT EXISTS timelines (
     rules INTEGER NOT NULL,
     version INTEGER NOT NULL,
     secret BLOB NOT NULL,
+    path TEXT NOT NULL,
     UNIQUE (conversation, scope, what_if, rules)
 ) STRICT;
+
+CREATE TABLE IF NOT EXISTS segments (
+    line INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    conversation INTEGER NOT NULL,
+    PRIMARY KEY (line, first)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS spans (
     line INTEGER NOT NULL,
@@ -303,3 +312,81 @@ CREATE TABLE IF NOT EXISTS names (
     name TEXT NOT NULL,
     PRIMARY KEY (line, code)
 ) STRICT, WITHOUT ROWID;
+
+-- What models could see: from which version until which each message was visible, and what ended that. `cause` is the
+-- transfer that ended it, whatever the rule; `lost` is true where the message went, not only its form, and the transfer
+-- is still on the path. `turnlog query` catches the timelines up before it reads this.
+CREATE VIEW IF NOT EXISTS visible AS
+WITH words (origins, roles, rules) AS (
+    VALUES (
+        '["message", "response", "summary", "prompt", "first_message", "destination_message"]',
+        '["user", "assistant", "tool", "system"]',
+        '[
+            "rewind",
+            "summary",
+            "clear",
+            "assistant",
+            "orphan-result",
+            "duplicate-result",
+            "replaced-result",
+            "summary-covers-nothing-visible",
+            "transfer:rolling-history",
+            "transfer:swap-system-message-in-history",
+            "transfer:swap-system-message-in-history-and-remove-transfer-tool-messages",
+            "transfer:delete-history",
+            "context:all",
+            "context:lastNMessages",
+            "context:userAndAssistantMessages",
+            "context:previousAssistantMessages",
+            "context:none"
+        ]'
+    )
+)
+SELECT
+    coalesce(conversations.name, conversations.uuid) AS conversation,
+    timelines.scope,
+    coalesce(spans.version, spans.place / 4) AS version,
+    words.origins ->> ('$[' || spans.origin || ']') AS origin,
+    words.roles ->> ('$[' || spans.role || ']') AS role,
+    names.name AS assistant,
+    CASE
+        WHEN events.body IS NULL THEN '[redacted]'
+        ELSE coalesce(json_extract(events.body, CASE spans.origin
+            WHEN 0 THEN '$.content'
+            WHEN 1 THEN '$.response'
+            WHEN 2 THEN '$.text'
+            WHEN 3 THEN '$.system'
+            WHEN 4 THEN '$.first_message'
+            ELSE '$.message'
+        END), '')
+    END AS content,
+    spans.since,
+    spans.until,
+    words.rules ->> ('$[' || spans.rule || ']') AS rule,
+    CASE WHEN spans.until IS NOT NULL THEN coalesce(spans.by, spans.until) END AS by,
+    ended.version AS cause,
+    ended.version IS NOT NULL
+        AND NOT EXISTS (
+            SELECT 1 FROM spans AS later
+            WHERE later.line = spans.line AND later.place = spans.place AND later.since = spans.until
+                AND later.origin = spans.origin AND later.version IS spans.version AND later.why IS NULL
+        )
+        AND EXISTS (
+            SELECT 1 FROM json_each(timelines.path) AS path
+            WHERE spans.until BETWEEN path.value ->> 0 AND path.value ->> 1
+        ) AS lost
+FROM timelines
+JOIN words
+JOIN conversations ON conversations.key = timelines.conversation
+JOIN spans ON spans.line = timelines.line
+LEFT JOIN names ON names.line = spans.line AND names.code = spans.assistant
+LEFT JOIN segments ON segments.line = spans.line
+    AND coalesce(spans.source, spans.version, spans.place / 4) BETWEEN segments.first AND segments.last
+LEFT JOIN events ON events.conversation = segments.conversation
+    AND events.version = coalesce(spans.source, spans.version, spans.place / 4)
+LEFT JOIN segments AS cause ON cause.line = spans.line AND spans.until BETWEEN cause.first AND cause.last
+LEFT JOIN events AS ended ON ended.conversation = cause.conversation AND ended.version = spans.until
+    AND ended.type = 'transfer'
+WHERE spans.why IS NULL
+    AND timelines.what_if = ''
+    AND timelines.rules = (SELECT max(rules) FROM timelines);

@@ -1,6 +1,7 @@
 """The read side of turnlog: timelines of what a model could see, and what is asked of them."""
 
 from .check import Finding, check
+from .derived import differences, rebuild
 from .describe import Description, describe
 from .diff import Change, diff
 from .explain import Explained, explain
@@ -11,10 +12,11 @@ from .problems import ADVICE, Problem, problems
 from .query import query
 from .render import VisibleCall, VisibleMessage
 from .replay import Replayed, replay
-from .search import Found, catch_up, rebuild, search
+from .search import Found, search
 from .timelines.catch_up import RULES
 from .timelines.modes import MODES
 from .timelines.timeline import Changes, Hidden, Span, Step, Timeline, history, timeline
+from .trace import Traced, trace
 from .usage import UsageRow, usage
 
 __all__ = [
@@ -35,13 +37,14 @@ __all__ = [
     "Span",
     "Step",
     "Timeline",
+    "Traced",
     "UsageRow",
     "VisibleCall",
     "VisibleMessage",
-    "catch_up",
     "check",
     "describe",
     "diff",
+    "differences",
     "explain",
     "handoffs",
     "history",
@@ -52,5 +55,6 @@ __all__ = [
     "replay",
     "search",
     "timeline",
+    "trace",
     "usage",
 ]

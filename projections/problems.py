@@ -179,9 +179,9 @@ def _redacted_requests(timeline: Timeline, reading: Reading) -> Iterator[int]:
     """Find the requests of this scope whose history showed what has been redacted since."""
     store, redactions = timeline.store, reading.redactions
     for event in store.events(timeline.stream, 1, reading.version, types=("request",), scopes={timeline.scope}):
-        if isinstance(event.frame, RequestFrame) and redactions.since(event):
-            if redacted_sources(timeline.as_recorded(), event.frame.at, reading, event):
-                yield event.version
+        frame = event.frame if redactions.since(event) else None
+        if isinstance(frame, RequestFrame) and redacted_sources(timeline.as_recorded(), frame.at, reading, event):
+            yield event.version
 
 
 def redacted_sources(timeline: Timeline, at: int, reading: Reading, request: Event) -> list[int]:

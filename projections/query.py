@@ -7,16 +7,7 @@ from collections.abc import Callable
 from turnlog.store import QueryResult, Store
 from turnlog.store.query import Parameters, run
 
-
-def catch_up(store: Store, conversation: str | None, progress: Callable[[int, int], None]) -> None:
-    """Catch up the projected histories of a conversation, or of all, before a statement reads them.
-
-    The hook of what keeps projected histories; nothing does yet. `progress` hears what is done and how much there is.
-
-    :raises NotFound: there is no such conversation.
-    """
-    if conversation is not None:
-        store.stream(conversation)
+from .derived import catch_up
 
 
 def query(

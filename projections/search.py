@@ -93,8 +93,8 @@ def rebuild(store: Store, progress: Progress = lambda done, total: None) -> int:
     return store.index.rebuild(progress)
 
 
-def _mentions(content: Any, query: str) -> bool:
-    """Whether a field, of several that an event has, is one that the words were found in."""
+def mentions(content: Any, query: str) -> bool:
+    """Return whether a field, of several that an event has, has any of the words."""
     said = " ".join(texts_in(content)).casefold()
     return any(word.casefold() in said for word in query.split())
 
@@ -118,7 +118,7 @@ class _Marks:
             timeline, line, latest = self._line(stream, event.scope)
             items = _shown_by(timeline, line, event.version, latest)
             body = event.body
-            items = [each for each in items if _mentions(body.get(FIELDS[each.origin]), query)] or items
+            items = [each for each in items if mentions(body.get(FIELDS[each.origin]), query)] or items
             item = next((each for each in items if each.why is None), next(iter(items), None))
             if item is not None and item.assistant is not None:
                 assistant = line.rows.names(line.line)[item.assistant]

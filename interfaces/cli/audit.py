@@ -12,7 +12,7 @@ from turnlog import projections
 from turnlog.projections import ADVICE
 from turnlog.store import InvalidEvent, Redacted, Store, Target, read_checkpoint
 
-from . import common, output
+from . import common, lifelines, output
 from .common import main
 
 _key = click.option(
@@ -145,14 +145,14 @@ def replay(store: Store, conversation: str, as_json: bool) -> None:
 @click.argument("version", type=click.IntRange(min=1))
 @common.at
 @common.as_json
-@common.reading
+@common.projecting
 def explain(store: Store, conversation: str, version: int, at: int | datetime | None, as_json: bool) -> None:
     """Tell why what an event placed is or is not visible, in each scope."""
     found = projections.explain(store, conversation, version, at)
     if as_json:
         output.print_json(found)
     elif found:
-        output.explained(found)
+        lifelines.explained(found)
     else:
         click.echo(f"version {version} places nothing to be seen")
 
@@ -161,7 +161,7 @@ def explain(store: Store, conversation: str, version: int, at: int | datetime | 
 @click.argument("conversations", nargs=-1, metavar="[CONVERSATION…]")
 @click.option("--only", type=click.Choice(sorted(ADVICE)), help="Only this rule.")
 @common.as_json
-@common.reading
+@common.projecting
 def check(store: Store, conversations: tuple[str, ...], only: str | None, as_json: bool) -> None:
     """Look for what makes handoffs go wrong; exit code 1 if anything is found (docs/findings.md explains each)."""
     names = conversations or tuple(each.conversation or each.uuid for each in store.conversations())
@@ -184,9 +184,8 @@ def check(store: Store, conversations: tuple[str, ...], only: str | None, as_jso
 @click.option("--since", type=common.TIME, help="Not before this time (UTC).")
 @click.option("--until", type=common.TIME, help="Before this time (UTC).")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
-@click.option("--rebuild", is_flag=True, help="Make the index anew first.")
 @common.as_json
-@common.writing
+@common.projecting
 def search(
     store: Store,
     query: tuple[str, ...],
@@ -197,14 +196,13 @@ def search(
     since: datetime | None,
     until: datetime | None,
     limit: int,
-    rebuild: bool,
     as_json: bool,
 ) -> None:
     """Find the events that say all of these words, hidden ones included and marked."""
-    if not query and not rebuild:
+    if not query:
         raise click.UsageError("give a word to search for")
     with common.progress("index", as_json) as progress:
-        (projections.rebuild if rebuild else projections.catch_up)(store, progress)
+        store.index.catch_up(progress)
     found = projections.search(
         store,
         " ".join(query),
@@ -227,7 +225,7 @@ def search(
 @main.command()
 @click.argument("conversation", required=False)
 @common.as_json
-@common.reading
+@common.projecting
 def usage(store: Store, conversation: str | None, as_json: bool) -> None:
     """Add up the tokens of models, per conversation, scope, assistant and model."""
     rows = projections.usage(store, conversation)

@@ -120,6 +120,14 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_store(command, read_only=True)
 
 
+def projecting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the store as its first argument: opened read-only if its file or folder cannot be written.
+
+    For commands that read timelines, which are caught up in the store's file where that can be written.
+    """
+    return _with_store(command, read_only=None)
+
+
 def writing(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the store, which must be there, as its first argument."""
     return _with_store(command, must_exist=True)
@@ -130,7 +138,9 @@ def making(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_store(command)
 
 
-def _with_store(command: Callable[..., Any], read_only: bool = False, must_exist: bool = False) -> Callable[..., Any]:
+def _with_store(
+    command: Callable[..., Any], read_only: bool | None = False, must_exist: bool = False
+) -> Callable[..., Any]:
     @click.option("--db", metavar="PATH", help="The store's file, before TURNLOG_DB.")
     @functools.wraps(command)
     @click.pass_context
@@ -138,7 +148,9 @@ def _with_store(command: Callable[..., Any], read_only: bool = False, must_exist
         path = db or ctx.obj
         if must_exist and not Path(path).exists():
             raise StoreUnusable(path, "does not exist")
-        with Store(path, read_only=read_only) as store:
+        file = Path(path)
+        unwritable = not os.access(path, os.W_OK) or not os.access(file.resolve().parent, os.W_OK)
+        with Store(path, read_only=unwritable if read_only is None else read_only) as store:
             return command(store, *arguments, **_by_clock(store, options))
 
     return wrapped

@@ -15,14 +15,12 @@ from rich.text import Text
 
 from turnlog.projections import (
     Change,
-    Explained,
     Finding,
     Found,
     Handoff,
     Hidden,
     History,
     Problem,
-    Span,
     UsageRow,
     VisibleMessage,
 )
@@ -192,32 +190,6 @@ def _cached(prefix: StablePrefix) -> str:
     if prefix.changed is None:
         return told
     return f"{told} (the {prefix.changed} changed" + (f" by {prefix.version})" if prefix.version else ")")
-
-
-def explained(found: list[Explained]) -> None:
-    """Print the lifelines of what an event placed."""
-    out = console()
-    for each in found:
-        line = Text(f"{each.scope} ", "bold")
-        line.append(f"{each.origin.replace('_', ' ')}: ")
-        if each.visible:
-            line.append("visible", "green")
-        else:
-            line.append(f"hidden by {each.rule}, version {each.by}", "red")
-        out.print(line)
-        for span in each.spans:
-            out.print(Text(f"      {_lifeline(span)}", "dim"))
-        for taken in each.calls:
-            out.print(Text(f"      its call {safe(taken.call or '')} was removed by {taken.rule}, version {taken.by}"))
-
-
-def _lifeline(span: Span) -> str:
-    if span.until == span.since:
-        return f"never visible: {span.rule}, version {span.by}"
-    if span.until is None:
-        return f"visible from {span.since} on" + (", its text alone" if span.text_only else "")
-    ended = "changed" if span.goes_on else "ended"
-    return f"visible from {span.since} until {span.until}, {ended} by {span.rule}, version {span.by}"
 
 
 def findings(found: list[Finding]) -> None:

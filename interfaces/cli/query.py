@@ -33,7 +33,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 @click.option("--conversation", help="Catch up only the histories of this one before.")
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds that the statement may run.")
 @common.as_json
-@common.reading
+@common.projecting
 def query(store: Store, statement: str, as_csv: bool, conversation: str | None, timeout: float, as_json: bool) -> None:
     """Run one SQL statement that reads, over everything in the store; - reads it from standard input.
 

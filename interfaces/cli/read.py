@@ -84,7 +84,7 @@ def _recorded(store: Store, conversation: str | None, follow: bool) -> Iterator[
 @common.modes
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the last N messages.")
 @common.as_json
-@common.reading
+@common.projecting
 def history(
     store: Store,
     conversation: str,
@@ -116,7 +116,7 @@ def history(
 @click.option("--compare", is_flag=True, help="Show what each of the four modes would have cost.")
 @common.tokenizer
 @common.as_json
-@common.reading
+@common.projecting
 def handoffs(
     store: Store,
     conversation: str,
@@ -159,7 +159,7 @@ def handoffs(
 @common.clock
 @common.tokenizer
 @common.as_json
-@common.reading
+@common.projecting
 def diff(
     store: Store,
     conversation: str,
@@ -202,7 +202,7 @@ def diff(
 @click.option("--wire", type=click.Choice(sorted(WIRES)), required=True, help="The provider's form.")
 @click.option("--since", type=common.AT, help="The version of the request before, whose cache is to be used.")
 @common.as_json
-@common.reading
+@common.projecting
 def request(
     store: Store,
     conversation: str,

@@ -33,6 +33,11 @@ class Line(NamedTuple):
     rows: Spans
     line: int
 
+    @property
+    def is_stored(self) -> bool:
+        """Return whether the rows are in the store's file, not in memory."""
+        return self.rows.schema == "main"
+
 
 class Frames:
     """The frames of a conversation's events by version, and which of them are of shared memory, read when asked for."""
@@ -101,10 +106,10 @@ class Lines:
             self.forget()
         return self._in_memory(key, stream, what_if, version)
 
-    def audited(self, stream: Stream, scope: str, what_if: WhatIf, version: int) -> Line:
-        """Return a timeline that is built in memory from the log alone, whatever is stored."""
-        key = TimelineKey(stream.key, scope, f"audit {what_if.key}", RULES)
-        return self._in_memory(key, stream, what_if, version)
+    def audited(self, stream: Stream, scope: str, what_if: WhatIf, version: int, secret: bytes | None = None) -> Line:
+        """Return a timeline that is built in memory from the log alone, whatever is stored, with a secret if given."""
+        key = TimelineKey(stream.key, scope, f"audit {what_if.key} {secret.hex() if secret else ''}", RULES)
+        return self._in_memory(key, stream, what_if, version, secret)
 
     def forget(self) -> None:
         """Forget what is remembered of rows, which may have been undone or dropped."""
@@ -135,14 +140,16 @@ class Lines:
             pass
         return Line(self._file, found[0].line)
 
-    def _in_memory(self, key: TimelineKey, stream: Stream, what_if: WhatIf, version: int) -> Line:
+    def _in_memory(
+        self, key: TimelineKey, stream: Stream, what_if: WhatIf, version: int, secret: bytes | None = None
+    ) -> Line:
         def step() -> Line:
             if not self._memory.exists():
                 self._memory.create()
                 self._used.clear()
             line = self._current(self._memory, key, stream)
             if line is None:
-                line = self._begin(self._memory, key, stream, what_if, version)
+                line = self._begin(self._memory, key, stream, what_if, version, secret)
             self._make_room(key)
             self._advance(self._memory, line, key, stream, what_if, version, None)
             return Line(self._memory, line.line)
@@ -168,14 +175,23 @@ class Lines:
                 self._tips.pop(("temp", gone.line), None)
                 self._memory.drop(gone.line)
 
-    def _begin(self, rows: Spans, key: TimelineKey, stream: Stream, what_if: WhatIf, version: int) -> LineRow:
+    def _begin(
+        self,
+        rows: Spans,
+        key: TimelineKey,
+        stream: Stream,
+        what_if: WhatIf,
+        version: int,
+        secret: bytes | None = None,
+    ) -> LineRow:
         """Add a timeline: as a copy of what it shares with another that is there, or empty."""
         source, at, origin = self._source(rows, key, stream, what_if, version)
         if source is None or at == 0:
-            return rows.add(key)
-        made = rows.copy(origin, source, key, at)
+            return rows.add(key, stream, secret)
+        made = rows.copy(origin, source, key, stream, at)
         own, shared = self._paths(stream, key.scope, at)
         rows.open_copied(made.line, own, shared)
+        rows.set_path(made.line, own)
         return made
 
     def _source(
@@ -239,14 +255,13 @@ class Lines:
             tip.own, tip.shared = paths.own, paths.shared
             self._tips[rows.schema, found.line] = tip
         deadline = None if step is None else time.monotonic() + step
-        began, applied, reached = tip.version, False, tip.version
+        began, applied = tip.version, False
         page = 1 if version - began == 1 else _PAGE
         try:
             for type_, v, number, event_scope, text in self._store.frames(
                 stream, max(tip.version, self._scanned.get(key, 0)) + 1, version, {scope, SHARED, None}, page
             ):
                 frame = read_frame(type_, v, number, event_scope, text)
-                reached = number
                 if frame is None:
                     if not type_.startswith("x:"):
                         tip.note(number, "unknown-event")

@@ -48,8 +48,8 @@ _encode = msgspec.json.Encoder().encode
 class Item(msgspec.Struct, eq=False, kw_only=True):
     """A message as it is now: held unless something `ended` it, and hidden for the reason `why`, or visible.
 
-    `since` is where its span began if it has one now. `removed` has the reasons of the calls that are taken, `form` what
-    has just changed its form. `loaded` is how it was when it was read, or None if it is new.
+    `since` is where its span began if it has one now. `removed` has the reasons of the calls that are taken, `form`
+    what has just changed its form. `loaded` is how it was when it was read, or None if it is new.
     """
 
     place: int

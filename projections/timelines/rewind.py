@@ -39,6 +39,7 @@ def rewind(tip: Tip, version: int, shared: bool | None, to: int) -> None:
         restored += _restore(tip, version, side, to, before_paths[side])
     if False in sides:
         tip.restore_facts(to, version)
+        tip.rows.set_path(tip.line, tip.own.ranges)
     lost, changed = _pair_again(tip, version, common, to, sides, before_paths)
     for item in restored:
         result = result_of(tip, item)

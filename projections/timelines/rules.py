@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import chain
 from typing import assert_never
 
@@ -18,7 +19,7 @@ from turnlog.store.events import (
     TransferFrame,
 )
 from turnlog.store.events.parts import has_other, has_text
-from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY
+from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY, SpanRow
 
 from .item import (
     ASSISTANT,
@@ -73,7 +74,7 @@ def apply(tip: Tip, version: int, shared: bool | None, frame: Frame, what_if: Wh
 
 def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFrame) -> None:
     """Place a message, or a completed response that is not blank (rule 6)."""
-    parts = (TEXT if has_text(frame.parts) else 0) | (OTHER if has_other(frame.parts) else 0)
+    parts = _bits_of(frame.parts)
     calls = len(frame.tool_calls)
     named, why = None, None
     if isinstance(frame, ResponseFrame):
@@ -85,25 +86,35 @@ def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFram
         if frame.role == "tool" and frame.tool_call_id is not None:
             why = pair(tip, version, frame)
     if named is None and not shared:
-        active = tip.active
-        named = None if active is None else active.name
-    item = Item(
-        place=PLACES * version,
-        version=version,
-        origin=origin,
-        role=role,
-        assistant=tip.code(named),
-        source=version,
-        shared=shared,
-        parts=parts,
-        calls=calls,
-        why=why,
+        named = tip.speaker
+    row = SpanRow(
+        PLACES * version,
+        version,
+        None,
+        None,
+        origin,
+        role,
+        None if named is None else tip.code(named),
+        None,
+        shared,
+        parts,
+        calls,
+        None,
+        None if why is None else why.rule,
+        None if why is None else why.by,
+        None,
+        None,
     )
-    tip.add_plain(item)
+    tip.add_plain(row, version)
     if calls:
         add_calls(tip, version, frame, why is None)
     if tip.touched:
         tip.settle_plain(version)
+
+
+@lru_cache(1000)
+def _bits_of(parts: tuple[str, ...]) -> int:
+    return (TEXT if has_text(parts) else 0) | (OTHER if has_other(parts) else 0)
 
 
 def declare(tip: Tip, version: int, frame: AssistantFrame) -> None:

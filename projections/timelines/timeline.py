@@ -147,7 +147,7 @@ class Timeline:
     def hidden(
         self, at: At = None, first: int = 0, count: int | None = None, *, after: int | None = None
     ) -> list[Hidden]:
-        """Return what is not visible and why, by version, origin and call; a page of it, or what comes `after` a version.
+        """Return what is hidden and why, by version, origin and call; a page of it, or what comes `after` a version.
 
         :raises NotFound: there is no such version.
         """
@@ -221,7 +221,7 @@ class Timeline:
             return messages_of(self, line, spans, reading.redactions)
 
     def given(self, at: At = None) -> tuple[list[dict[str, Any]] | None, str | None]:
-        """Return the tools and the model that were given last to the active assistant or, if none ever were, to another.
+        """Return the tools and the model given last to the active assistant or, if it has none, to another.
 
         :raises NotFound: there is no such version.
         """

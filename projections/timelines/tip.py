@@ -68,11 +68,10 @@ class Tip:
         self.names = rows.names(self.line)
         self._codes = {name: code for code, name in enumerate(self.names)}
         self._facts = rows.facts(self.line, self.version)
+        self.speaker = None if self.active is None else self.active.name
         self._secret = line.secret
-        counted, self.visible, self.hidden = rows.count(self.line, self.version)
-        for why in rows.began_between(self.line, counted + 1, self.version):
-            self.visible += why is None
-            self.hidden += why is not None
+        self._counted = rows.count(self.line, self.version)[0]
+        self.visible, self.hidden = rows.totals(self.line, self.version)
         self.touched: dict[tuple[int, int], Item] = {}
         self.recent: dict[int, list[list[Any]]] = {}
         self._plain: list[SpanRow] = []
@@ -104,6 +103,8 @@ class Tip:
         if self.fact(name) != value:
             self._facts[name] = (version, value)
             self._new_facts[name, version] = value
+            if name == "active":
+                self.speaker = None if self.active is None else self.active.name
 
     @property
     def active(self) -> Active | None:
@@ -199,11 +200,21 @@ class Tip:
         self.touched[item.version, item.origin] = item
         return item
 
-    def add_plain(self, item: Item) -> None:
+    def add_plain(self, row: SpanRow, version: int) -> None:
         """Add a message that changes nothing else; it is written with others."""
-        self._plain.append(item.row(item.version))
-        self._count(item, 1)
-        self._show(item)
+        self._plain.append(row)
+        kind, block = SHOWS, row.place >> BLOCK_BITS[0]
+        if row.why is None:
+            self.visible += 1
+        else:
+            self.hidden += 1
+            kind = HIDES
+        if (kind, block) not in self._alive:
+            self.rows.begin_block(self.line, kind, block, version)
+            self._alive.add((kind, block))
+        if version - self._counted >= COUNT_EVERY:
+            self.rows.insert_count(self.line, version, self.visible, self.hidden)
+            self._counted = version
 
     def add_use(self, id: int, version: int, part: int, since: int, call: int | None, call_part: int | None) -> None:
         """Add a call, which is open, or a result."""
@@ -263,6 +274,7 @@ class Tip:
         self.touched = {}
         self.recent = {}
         self.rows.insert_count(self.line, version, self.visible, self.hidden)
+        self._counted = version
 
     def write_rest(self, version: int) -> None:
         """Write what is left to be written, and note that the timeline is caught up to `version`."""
@@ -291,14 +303,6 @@ class Tip:
         self._count(item, 1)
 
     # Blocks
-
-    def _show(self, item: Item) -> None:
-        """Note that the block of a new message has something to show, or to hide."""
-        kind = SHOWS if item.visible else HIDES
-        block = (item.place if item.visible else 4 * item.version) >> BLOCK_BITS[0]
-        if (kind, block) not in self._alive:
-            self.rows.begin_block(self.line, kind, block, item.version)
-            self._alive.add((kind, block))
 
     def _refresh_blocks(self, changed: list[Item], version: int) -> None:
         """Begin and end the blocks of what an event changed."""

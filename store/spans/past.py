@@ -1,0 +1,245 @@
+"""Read what held after any version, and what began and ended with an event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .rows import (
+    BLOCK_BITS,
+    HIDES,
+    LATE,
+    MANY,
+    NEVER,
+    PLACES,
+    SHOWS,
+    HidingRow,
+    SpanRow,
+    by_place,
+    by_time,
+)
+from .tables import Tables
+
+
+class Past(Tables):
+    """Reads what held at any version: what people ask."""
+
+    def totals(self, line: int, at: int) -> tuple[int, int]:
+        """Return how many messages were visible after version `at`, and how many entries the hidden list had."""
+        counted, visible, hidden = self.count(line, at)
+        if counted < at:
+            reasons = self.began_between(line, counted + 1, at)
+            unseen = sum(why is not None for why in reasons)
+            visible, hidden = visible + len(reasons) - unseen, hidden + unseen
+        return visible, hidden
+
+    def page(self, line: int, at: int, start: int, count: int, total: int) -> list[SpanRow]:
+        """Return the spans of a view from number `start` on, in order, where `total` are visible."""
+        if count <= 0:
+            return []
+        if 2 * start < total - count:
+            return self._page(line, at, start, count, backwards=False)
+        return self._page(line, at, total - start - count, count, backwards=True)[::-1]
+
+    def _page(self, line: int, at: int, skip: int, count: int, backwards: bool) -> list[SpanRow]:
+        order = "DESC" if backwards else "ASC"
+        covers = "since <= ? AND (until IS NULL OR until > ?) AND why IS NULL"
+        found: list[SpanRow] = []
+        if skip or count > MANY:
+            return self._rows(
+                f"WHERE line = ? AND {covers} ORDER BY place {order} LIMIT ? OFFSET ?", (line, at, at, count, skip)
+            )
+        for block in self._blocks(line, SHOWS, at, backwards):
+            found += self._rows(
+                f"WHERE line = ? AND place BETWEEN ? AND ? AND {covers} ORDER BY place {order} LIMIT ?",
+                (line, block << BLOCK_BITS[0], (block + 1 << BLOCK_BITS[0]) - 1, at, at, count - len(found)),
+            )
+            if len(found) == count:
+                break
+        return found
+
+    def hiding_ranges(self, line: int, at: int, after: int | None) -> Iterator[tuple[int, int]]:
+        """Return in which ranges of versions something was hidden after version `at`, in order, beyond `after`."""
+        size = (1 << BLOCK_BITS[0]) // PLACES
+        for block in self._blocks(line, HIDES, at, False, None if after is None else (after + 1) // size - 1):
+            yield block * size, block * size + size - 1
+
+    def _blocks(self, line: int, kind: int, at: int, backwards: bool, after: int | None = None) -> Iterator[int]:
+        step = BLOCK_BITS[1] - BLOCK_BITS[0]
+        covers = "since <= ? AND (until IS NULL OR until > ?)"
+        order, beyond = ("DESC", "<=") if backwards else ("ASC", ">=")
+        above = (NEVER if backwards else -NEVER) if after is None else after >> step
+        while True:
+            row = self.db.row(
+                f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 1 AND block {beyond} ?"
+                f" AND {covers} ORDER BY block {order} LIMIT 1",
+                (line, kind, above, at, at),
+            )
+            if row is None:
+                return
+            rows = self.db.rows(
+                f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 0"
+                f" AND block BETWEEN ? AND ? AND {covers} ORDER BY block {order}",
+                (line, kind, row[0] << step, (row[0] + 1 << step) - 1, at, at),
+            )
+            for (block,) in rows:
+                if after is None or block > after:
+                    yield block
+            above = row[0] - 1 if backwards else row[0] + 1
+
+    def all_spans(self, line: int) -> list[SpanRow]:
+        """Return every span, by place and time."""
+        return self._rows("WHERE line = ? ORDER BY place, since", (line,))
+
+    def covering(self, line: int, at: int, held: bool = False) -> list[SpanRow]:
+        """Return what was visible after version `at`, or what was held, in order."""
+        visible = "" if held else " AND why IS NULL"
+        return self._rows(
+            f"WHERE line = ? AND since <= ? AND (until IS NULL OR until > ?){visible} ORDER BY place", (line, at, at)
+        )
+
+    def showing_source(self, line: int, source: int) -> list[SpanRow]:
+        """Return the spans that show the text of an event which did not place them."""
+        return self._rows(
+            "INDEXED BY spans_source WHERE line = ? AND source = ? AND source IS NOT NULL", (line, source)
+        )
+
+    def all_pairs(self, line: int, at: int) -> list[tuple[int, int, int | None, int | None, int]]:
+        """Return each result with the call that it was paired with after version `at`: result, FINAL or INTERIM, the
+        call's version and index or None, and whether the result is of shared memory."""
+        return self.db.rows(
+            f"SELECT uses.version, uses.part, uses.call, uses.call_part, spans.shared FROM {self.schema}.uses"
+            f" JOIN {self.schema}.spans ON spans.line = uses.line AND spans.place = 4 * uses.version"
+            " AND spans.version IS NULL AND spans.since = uses.version"
+            " WHERE uses.line = ? AND uses.part < 0 AND uses.since <= ?"
+            f" AND NOT EXISTS (SELECT 1 FROM {self.schema}.uses AS later WHERE later.line = uses.line"
+            " AND later.id = uses.id AND later.version = uses.version AND later.part = uses.part"
+            " AND later.since > uses.since AND later.since <= ?) ORDER BY uses.version",
+            (line, at, at),
+        )
+
+    def of_message(self, line: int, version: int) -> list[SpanRow]:
+        """Return all spans of what an event placed, by place and time."""
+        natural = self._rows(
+            "WHERE line = ? AND place BETWEEN ? AND ? AND version IS NULL",
+            (line, PLACES * version, PLACES * version + PLACES - 1),
+        )
+        moved = self._rows(
+            "INDEXED BY spans_moved WHERE line = ? AND version = ? AND version IS NOT NULL", (line, version)
+        )
+        return sorted([*natural, *moved], key=by_time)
+
+    def of_messages(self, line: int, first: int, last: int, at: int) -> list[SpanRow]:
+        """Return the spans of what the events of a range placed, as far as they began by `at`."""
+        natural = self._rows(
+            "WHERE line = ? AND place BETWEEN ? AND ? AND version IS NULL AND since <= ?",
+            (line, PLACES * first, PLACES * last + PLACES - 1, at),
+        )
+        moved = self._rows(
+            "INDEXED BY spans_moved WHERE line = ? AND version BETWEEN ? AND ? AND version IS NOT NULL AND since <= ?",
+            (line, first, last, at),
+        )
+        return [*natural, *moved]
+
+    def hidings_of(self, line: int, first: int, last: int, at: int) -> list[HidingRow]:
+        """Return why what the events of a range placed is hidden, as far as no span says it."""
+        rows = self.db.rows(
+            f"SELECT version, origin, since, rule, by, shared, ended, ended_by FROM {self.schema}.hidings"
+            " WHERE line = ? AND version BETWEEN ? AND ? AND since <= ? ORDER BY version, origin, since",
+            (line, first, last, at),
+        )
+        return [HidingRow(*row) for row in rows]
+
+    def began_at(self, line: int, version: int) -> list[SpanRow]:
+        """Return the spans that began with an event."""
+        natural = self._rows(
+            "WHERE line = ? AND place BETWEEN ? AND ? AND since = ?",
+            (line, PLACES * version, PLACES * version + PLACES - 1, version),
+        )
+        late = self._rows(f"INDEXED BY spans_late WHERE line = ? AND since = ? AND {LATE}", (line, version))
+        return sorted([*natural, *late], key=by_place)
+
+    def ended_at(self, line: int, version: int) -> list[SpanRow]:
+        """Return the spans that ended with an event."""
+        return self._rows(
+            "INDEXED BY spans_ended WHERE line = ? AND until = ? AND until IS NOT NULL ORDER BY place", (line, version)
+        )
+
+    def changed_since(self, line: int, version: int, shared: int) -> list[SpanRow]:
+        """Return the spans that began or ended after a version, of the scope's own or of shared memory, by time."""
+        natural = self._rows(
+            "WHERE line = ? AND place >= ? AND since > ? AND shared = ?",
+            (line, PLACES * (version + 1), version, shared),
+        )
+        late = self._rows(
+            f"INDEXED BY spans_late WHERE line = ? AND since > ? AND {LATE} AND shared = ?", (line, version, shared)
+        )
+        ended = self._rows(
+            "INDEXED BY spans_ended WHERE line = ? AND until > ? AND until IS NOT NULL AND since <= ? AND shared = ?",
+            (line, version, version, shared),
+        )
+        found = {(row.place, row.since): row for row in (*natural, *late, *ended)}
+        return sorted(found.values(), key=by_time)
+
+    def hidings_since(self, line: int, version: int) -> list[HidingRow]:
+        """Return what has been said after a version of why messages are hidden that no span holds."""
+        rows = self.db.rows(
+            "SELECT version, origin, since, rule, by, shared, ended, ended_by"
+            f" FROM {self.schema}.hidings INDEXED BY hidings_since WHERE line = ? AND since > ? ORDER BY since",
+            (line, version),
+        )
+        return [HidingRow(*row) for row in rows]
+
+    def facts(self, line: int, at: int) -> dict[str, tuple[int, str | None]]:
+        """Return the facts that held after version `at`, each with the version it held from."""
+        rows = self.db.rows(
+            f"SELECT name, max(since), value FROM {self.schema}.facts WHERE line = ? AND since <= ? GROUP BY name",
+            (line, at),
+        )
+        return {name: (since, value) for name, since, value in rows}
+
+    def fact(self, line: int, name: str, at: int) -> str | None:
+        """Return one fact as it was after version `at`."""
+        row = self.db.row(
+            f"SELECT value FROM {self.schema}.facts WHERE line = ? AND name = ? AND since <= ?"
+            " ORDER BY since DESC LIMIT 1",
+            (line, name, at),
+        )
+        return None if row is None else row[0]
+
+    def names(self, line: int) -> list[str]:
+        """Return the assistants' names, in the order of their numbers."""
+        rows = self.db.rows(f"SELECT name FROM {self.schema}.names WHERE line = ? ORDER BY code", (line,))
+        return [name for (name,) in rows]
+
+    def count(self, line: int, at: int) -> tuple[int, int, int]:
+        """Return the last count noted by version `at`: its version, how many are visible, how many entries hidden."""
+        row = self.db.row(
+            f"SELECT version, visible, hidden FROM {self.schema}.counts WHERE line = ? AND version <= ?"
+            " ORDER BY version DESC LIMIT 1",
+            (line, at),
+        )
+        return (0, 0, 0) if row is None else (row[0], row[1], row[2])
+
+    def counts(self, line: int, at: int) -> list[tuple[int, int, int]]:
+        """Return the counts noted up to version `at`: the version, how many are visible, how many entries hidden."""
+        return self.db.rows(
+            f"SELECT version, visible, hidden FROM {self.schema}.counts WHERE line = ? AND version <= ?"
+            " ORDER BY version",
+            (line, at),
+        )
+
+    def began_between(self, line: int, first: int, last: int) -> list[int | None]:
+        """Return of each message in a range that only plain messages are in why it is not visible, None if it is."""
+        rows = self.db.rows(
+            f"SELECT why FROM {self.schema}.spans WHERE line = ? AND place BETWEEN ? AND ? AND version IS NULL"
+            " AND since = place / 4",
+            (line, PLACES * first, PLACES * last + PLACES - 1),
+        )
+        return [why for (why,) in rows]
+
+    def notes(self, line: int, at: int) -> list[tuple[int, str, str]]:
+        """Return the findings that events caused by themselves up to `at`."""
+        return self.db.rows(
+            f"SELECT version, rule, call FROM {self.schema}.notes WHERE line = ? AND version <= ? ORDER BY version",
+            (line, at),
+        )

@@ -1,0 +1,151 @@
+"""What the rows of timelines are, and what their numbers mean."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+import msgspec
+
+ORIGINS = ("message", "response", "summary", "prompt", "first_message", "destination_message")
+ROLES = ("user", "assistant", "tool", "system")
+# What may end a span or hide a message; a number of these is stored, so new ones are added at the end.
+RULES_THAT_HIDE = (
+    "rewind",
+    "summary",
+    "clear",
+    "assistant",
+    "orphan-result",
+    "duplicate-result",
+    "replaced-result",
+    "summary-covers-nothing-visible",
+    "transfer:rolling-history",
+    "transfer:swap-system-message-in-history",
+    "transfer:swap-system-message-in-history-and-remove-transfer-tool-messages",
+    "transfer:delete-history",
+    "context:all",
+    "context:lastNMessages",
+    "context:userAndAssistantMessages",
+    "context:previousAssistantMessages",
+    "context:none",
+)
+TEXT, OTHER, TEXT_ONLY = 1, 2, 4  # Bits of `parts`: it has text, other parts, and shows its text alone.
+SHOWS, HIDES = 0, 1  # Kinds of blocks.
+BLOCK_BITS = (8, 14)  # A block has 256 places, which are 64 versions; one of the level above has 64 of these.
+MANY = 1000  # Rows from which on a page is read in one go.
+PLACES = 4  # Places a version has: its destination message, message or summary, then prompt, then first message.
+NEVER = 2**62
+
+TABLES = (
+    "spans",
+    "segments",
+    "hidings",
+    "uses",
+    "meanings",
+    "facts",
+    "blocks",
+    "counts",
+    "notes",
+    "names",
+    "timelines",
+)
+Schema = Literal["main", "temp"]
+SPAN_COLUMNS = (
+    "place, since, until, version, origin, role, assistant, source, shared, parts, calls, removed, why, why_by,"
+    " rule, by"
+)
+
+
+class SpanRow(NamedTuple):
+    """A span: a message that is held from `since` until before `until`, in one form and at one place.
+
+    `version` is None where it follows from the place, `source` where it is the version. `why` (with `why_by`) is the
+    rule that keeps it from being visible; `rule` (with `by`, None where it is `until`) what ended the span. Names are
+    stored as numbers: places in the tuples of this module, and of the timeline's own assistants.
+    """
+
+    place: int
+    since: int
+    until: int | None
+    version: int | None
+    origin: int
+    role: int
+    assistant: int | None
+    source: int | None
+    shared: int
+    parts: int
+    calls: int
+    removed: str | None
+    why: int | None
+    why_by: int | None
+    rule: int | None
+    by: int | None
+
+
+class HidingRow(NamedTuple):
+    """Why a message that is not held is hidden from `since` on, and what ended it, where no span says it."""
+
+    version: int
+    origin: int
+    since: int
+    rule: int
+    by: int
+    shared: int
+    ended: int
+    ended_by: int
+
+
+class UseRow(NamedTuple):
+    """A tool call (`part` is its index in its message) or a result (`part` is FINAL or INTERIM) on the log.
+
+    `id` is a hash of the call's id. A result's row says which call it is paired with, from `since` on.
+    """
+
+    id: int
+    version: int
+    part: int
+    since: int
+    call: int | None
+    call_part: int | None
+    open: int | None
+
+
+FINAL, INTERIM = -1, -2
+
+
+class LineRow(NamedTuple):
+    """A timeline: its key, the version it is caught up to, and the secret that its hashes of call ids are made with."""
+
+    line: int
+    version: int
+    secret: bytes
+
+
+class TimelineKey(msgspec.Struct, frozen=True, gc=False):
+    """What a timeline is of: a conversation (its number in the store), a scope, a what-if, and the rules' revision."""
+
+    conversation: int
+    scope: str
+    what_if: str
+    rules: int
+
+
+LATE = "since <> place / 4"
+
+
+def hash_of(call_id: str, secret: bytes) -> int:
+    """Return the number that stands for a call's id; whoever does not know the secret finds no two of one number."""
+    return int.from_bytes(blake2b(call_id.encode(), digest_size=8, key=secret).digest(), "big", signed=True)
+
+
+def version_of(row: SpanRow) -> int:
+    """Return the version of the event that placed the message of a span."""
+    return row.place // PLACES if row.version is None else row.version
+
+
+def by_time(row: SpanRow) -> tuple[int, int]:
+    return row.since, row.place
+
+
+def by_place(row: SpanRow) -> int:
+    return row.place
