@@ -10,7 +10,7 @@ from turnlog.store import Store
 
 from .reading import Reading
 from .redactions import Redactions
-from .timelines.catch_up import SHARED
+from .timelines.catch_up import SHARED, Line
 from .timelines.timeline import Hidden, Span, Timeline, hidden_of, timeline_of
 
 
@@ -37,17 +37,19 @@ def explain(store: Store, conversation: str, version: int, at: int | datetime | 
 
     :raises NotFound: there is no such conversation or version.
     """
-    with store.db.snapshot():
-        event = store.event(conversation, version)
-        reading = Reading(store, conversation, at, Redactions(()))
-        scopes = store.scopes(reading.stream) if event.scope == SHARED else [event.scope or "chat"]
-        lines = [timeline_of(store, reading.stream, scope) for scope in scopes]
-        return [each for line in lines for each in _in_scope(line, version, reading.version)]
+    event = store.event(conversation, version)
+    reading = Reading(store, conversation, at, Redactions(()))
+    scopes = store.scopes(reading.stream) if event.scope == SHARED else [event.scope or "chat"]
+    lines = [timeline_of(store, reading.stream, scope) for scope in scopes]
+    return [each for line in lines for each in _in_scope(line, version, reading.version)]
 
 
 def _in_scope(timeline: Timeline, version: int, at: int) -> list[Explained]:
-    spans = timeline.spans(version)
-    line = timeline.line(max(at, version))
+    return timeline.ask(max(at, version), lambda line, _: _explained(timeline, line, version, at))
+
+
+def _explained(timeline: Timeline, line: Line, version: int, at: int) -> list[Explained]:
+    spans = timeline.spans_on(line, version)
     found = []
     for item in timeline.items(line, version, version, at):
         now = hidden_of(version, item.origin, item.why or (0, 0), None)

@@ -59,15 +59,16 @@ def handoffs(
     :raises NotFound: there is no such conversation or scope.
     :raises InvalidEvent: a mode is unknown.
     """
-    with store.db.snapshot():
-        reading = Reading(store, conversation)
-        scopes = store.scopes_in_use(reading.stream) if scope is None else [scope]
-        lines = [timeline_of(store, reading.stream, name, mode, modes) for name in scopes]
-        found = [handoff for line in lines for handoff in _of_scope(line, reading)]
+    reading = Reading(store, conversation)
+    scopes = store.scopes_in_use(reading.stream) if scope is None else [scope]
+    found = []
+    for name in scopes:
+        timeline = timeline_of(store, reading.stream, name, mode, modes)
+        found += timeline.ask(reading.version, lambda line, _, of=timeline: list(_of_scope(of, line, reading)))  # type: ignore[misc]
     return sorted(found, key=lambda handoff: handoff.version)
 
 
-def _of_scope(timeline: Timeline, reading: Reading) -> Iterator[Handoff]:
+def _of_scope(timeline: Timeline, line: Line, reading: Reading) -> Iterator[Handoff]:
     transfers = [
         (version, frame)
         for version, frame in timeline.store.structural(timeline.stream, ("transfer",), {timeline.scope})
@@ -75,7 +76,6 @@ def _of_scope(timeline: Timeline, reading: Reading) -> Iterator[Handoff]:
     ]
     if not transfers:
         return
-    line = timeline.line(reading.version)
     path = timeline.paths(reading.version).own
     sweep = _Sweep(timeline, line)
     reasons = _reasons(timeline, reading.redactions, [version for version, _ in transfers])

@@ -53,19 +53,21 @@ def problems(timeline: Timeline, at: int | None = None) -> list[Problem]:
 
     :raises NotFound: there is no such version.
     """
-    with timeline.store.db.snapshot():
-        reading = Reading(timeline.store, timeline.stream, at)
-        line = timeline.line(reading.version)
-        visible = line.rows.covering(line.line, reading.version)
-        found = {
-            *_of_events(timeline, line, reading.version),
-            *_of_results(timeline, line, reading.version, visible),
-            *_of_prompts(line, reading.version, visible),
-            *foreign_calls(timeline, line, reading.version, visible),
-            *_of_summaries(timeline, line, reading.version, visible),
-            *((version, "redacted-since-request", "") for version in _redacted_requests(timeline, reading)),
-        }
-        return listed(found)
+    return timeline.ask(at, lambda line, version: _problems(timeline, line, version))
+
+
+def _problems(timeline: Timeline, line: Line, at: int) -> list[Problem]:
+    visible = line.rows.covering(line.line, at)
+    reading = Reading(timeline.store, timeline.stream, at)
+    found = {
+        *_of_events(timeline, line, at),
+        *_of_results(timeline, line, at, visible),
+        *_of_prompts(line, at, visible),
+        *foreign_calls(timeline, line, at, visible),
+        *_of_summaries(timeline, line, at, visible),
+        *((version, "redacted-since-request", "") for version in _redacted_requests(timeline, reading)),
+    }
+    return listed(found)
 
 
 def listed(found: set[Found]) -> list[Problem]:

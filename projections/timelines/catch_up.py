@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -102,7 +103,7 @@ class Lines:
                 return Line(self._file, found.line)
             if not self._store.db.read_only:
                 return self._in_file(key, stream, version)
-        except (sqlite3.DatabaseError, StoreBusy, StoreUnusable, msgspec.MsgspecError, Damaged):
+        except (sqlite3.DatabaseError, StoreBusy, StoreUnusable, msgspec.MsgspecError, LookupError):
             self.forget()
         return self._in_memory(key, stream, what_if, version)
 
@@ -110,6 +111,15 @@ class Lines:
         """Return a timeline that is built in memory from the log alone, whatever is stored, with a secret if given."""
         key = TimelineKey(stream.key, scope, f"audit {what_if.key} {secret.hex() if secret else ''}", RULES)
         return self._in_memory(key, stream, what_if, version, secret)
+
+    def mend(self) -> None:
+        """Drop every timeline, because rows of one are missing or damaged, if the store's file can be written."""
+        self.forget()
+        with suppress(sqlite3.DatabaseError, StoreBusy, StoreUnusable):
+            self._store.db.derive(self._file.create, PATIENCE)
+        with suppress(sqlite3.DatabaseError):
+            self._store.db.derive(self._memory.create, None)
+        self._used.clear()
 
     def forget(self) -> None:
         """Forget what is remembered of rows, which may have been undone or dropped."""
@@ -283,10 +293,6 @@ class Lines:
             self.forget()
             raise
         return True
-
-
-class Damaged(Exception):
-    """A timeline's rows are not what they should be."""
 
 
 class Paths:

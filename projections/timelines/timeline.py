@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import msgspec
 
 from turnlog.store import InvalidEvent, NotFound, Store
-from turnlog.store.events import Frame, MessageFrame, Mode, ResponseFrame
+from turnlog.store.events import Frame, MessageFrame, Mode, ResponseFrame, text_of
 from turnlog.store.spans import (
     INTERIM,
     NEVER,
@@ -34,6 +36,9 @@ from .item import Item, decode_removed, item_then
 from .modes import WhatIf
 
 At = int | datetime | None
+T = TypeVar("T")
+# What reading rows that are missing, damaged or tampered with raises.
+DAMAGE = (sqlite3.DatabaseError, msgspec.MsgspecError, LookupError, AssertionError, TypeError, ValueError)
 
 
 class Hidden(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,15 +120,35 @@ class Timeline:
         :raises InvalidEvent: a number is negative, or `last` is given beside the others.
         """
         check_page(first, count, last)
-        with self.store.db.snapshot():
-            reading = Reading(self.store, self.stream, version, clock=clock)
-            return self.view(reading, first, count, last)
+        version = self.version(version, clock)
+        return self.ask(version, lambda line, at: read_history(self, line, self._reading(at), first, count, last))
 
-    def view(
-        self, reading: Reading, first: int | None = None, count: int | None = None, last: int | None = None
-    ) -> History:
+    def view(self, reading: Reading) -> History:
         """Return the view at the version of a reading, with its redactions."""
-        return read_history(self, self.line(reading.version), reading, first, count, last)
+        return self.ask(reading.version, lambda line, _: read_history(self, line, reading, None, None, None))
+
+    def _reading(self, at: int) -> Reading:
+        return Reading(self.store, self.stream, at)
+
+    def ask(self, at: At, question: Callable[[Line, int], T]) -> T:
+        """Return what a question gives that is asked of the rows of this timeline, caught up to a point.
+
+        Rows that are missing or damaged are dropped and made again, and if that does not help the question is asked
+        of rows that are made in memory from the log alone.
+
+        :raises NotFound: there is no such version.
+        """
+        version = self.version(at)
+        for _ in range(2):
+            try:
+                line = self.line(version)
+                with self.store.db.snapshot():
+                    return question(line, version)
+            except DAMAGE:
+                Lines.of(self.store).mend()
+        line = Lines.of(self.store).audited(self.stream, self.scope, self.what_if, version)
+        with self.store.db.snapshot():
+            return question(line, version)
 
     def __getitem__(self, version: int) -> History:
         """Return the view at a version."""
@@ -152,18 +177,8 @@ class Timeline:
         :raises NotFound: there is no such version.
         """
         check_page(first, count, None)
-        with self.store.db.snapshot():
-            version = self.version(at)
-            found: list[Hidden] = []
-            skip, wanted = first, NEVER if count is None else count
-            for entry in self._hidden(self.line(version), version, after):
-                if skip:
-                    skip -= 1
-                elif len(found) < wanted:
-                    found.append(entry)
-                if len(found) >= wanted:
-                    break
-            return found
+        stop = None if count is None else first + count
+        return self.ask(at, lambda line, version: list(islice(self._hidden(line, version, after), first, stop)))
 
     def _hidden(self, line: Line, version: int, after: int | None) -> Iterator[Hidden]:
         rows, number = line
@@ -214,20 +229,19 @@ class Timeline:
 
         :raises NotFound: there is no such version.
         """
-        with self.store.db.snapshot():
-            reading = Reading(self.store, self.stream, at)
-            line = self.line(reading.version)
-            spans = line.rows.covering(line.line, reading.version, held=True)
-            return messages_of(self, line, spans, reading.redactions)
+
+        def question(line: Line, version: int) -> list[VisibleMessage]:
+            spans = line.rows.covering(line.line, version, held=True)
+            return messages_of(self, line, spans, self._reading(version).redactions)
+
+        return self.ask(at, question)
 
     def given(self, at: At = None) -> tuple[list[dict[str, Any]] | None, str | None]:
         """Return the tools and the model given last to the active assistant or, if it has none, to another.
 
         :raises NotFound: there is no such version.
         """
-        with self.store.db.snapshot():
-            reading = Reading(self.store, self.stream, at)
-            return given_last(self, self.line(reading.version), reading)
+        return self.ask(at, lambda line, version: given_last(self, line, self._reading(version)))
 
     # Lifelines
 
@@ -236,22 +250,22 @@ class Timeline:
 
         :raises NotFound: there is no such version.
         """
-        with self.store.db.snapshot():
-            latest = self.store.version(self.stream)
-            if not 0 < version <= latest:
-                raise NotFound("version", version, f"is not between 1 and {latest}, the last of {self.stream.label}")
-            line = self.line(latest)
-            names = line.rows.names(line.line)
-            rows: dict[int, list[SpanRow]] = defaultdict(list)
-            for row in line.rows.of_message(line.line, version):
-                rows[row.origin].append(row)
-            found = [span for origin in sorted(rows) for span in self._lifeline(rows[origin], names)]
-            seen = {span.origin for span in found}
-            for hiding in line.rows.hidings_of(line.line, version, version, NEVER):
-                origin = ORIGINS[hiding.origin]
-                if hiding.since == version and origin not in seen:
-                    found.append(self._never_visible(version, hiding))
-            return found
+        latest = self.store.version(self.stream)
+        if not 0 < version <= latest:
+            raise NotFound("version", version, f"is not between 1 and {latest}, the last of {self.stream.label}")
+        return self.ask(latest, lambda line, _: self.spans_on(line, version))
+
+    def spans_on(self, line: Line, version: int) -> list[Span]:
+        """Return the lifelines of what an event placed, from the rows of a timeline that is caught up to it."""
+        names = line.rows.names(line.line)
+        rows: dict[int, list[SpanRow]] = defaultdict(list)
+        for row in line.rows.of_message(line.line, version):
+            rows[row.origin].append(row)
+        found = [span for origin in sorted(rows) for span in self._lifeline(rows[origin], names)]
+        seen = {span.origin for span in found}
+        hidings = line.rows.hidings_of(line.line, version, version, NEVER)
+        never = [each for each in hidings if each.since == version and ORIGINS[each.origin] not in seen]
+        return found + [self._never_visible(version, hiding) for hiding in never]
 
     def _lifeline(self, rows: list[SpanRow], names: list[str]) -> list[Span]:
         visible = [row for row in rows if row.why is None]
@@ -316,12 +330,9 @@ class Timeline:
 
         :raises NotFound: there is no such version.
         """
-        with self.store.db.snapshot():
-            version = self.version(version)
-            return self.changes_on(self.line(version), version)
+        return self.ask(version, self._changes)
 
-    def changes_on(self, line: Line, version: int) -> Changes:
-        """Return what an event changed, from the rows of a timeline that is caught up to it."""
+    def _changes(self, line: Line, version: int) -> Changes:
         rows, number = line
         began = {(version_of(row), row.origin): row for row in rows.began_at(number, version) if row.why is None}
         ended = {(version_of(row), row.origin): row for row in rows.ended_at(number, version) if row.why is None}
@@ -340,30 +351,26 @@ class Timeline:
 
     def steps(self) -> list[Step]:
         """Return after which events what is visible changed: how many messages it was, with how many characters."""
-        with self.store.db.snapshot():
-            latest = self.store.version(self.stream)
-            line = self.line(latest)
-            sizes: dict[tuple[int, int], int] = {}
-            deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-            for row, size in self._sizes(line, sizes):
-                for moment, sign in ((row.since, 1), (row.until, -1)):
-                    if moment is not None:
-                        deltas[moment][0] += sign
-                        deltas[moment][1] += sign * size
-            found, visible, characters = [], 0, 0
-            for version in sorted(deltas):
-                visible += deltas[version][0]
-                characters += deltas[version][1]
-                found.append(Step(version, visible, characters))
-            return found
+        return self.ask(None, self._steps)
 
-    def _sizes(self, line: Line, sizes: dict[tuple[int, int], int]) -> Iterator[tuple[SpanRow, int]]:
+    def _steps(self, line: Line, version: int) -> list[Step]:
+        deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         rows = [row for row in line.rows.all_spans(line.line) if row.why is None]
-        redactions = Redactions(self.store.redactions(self.stream))
-        for row, message in zip(rows, messages_of(self, line, rows, redactions), strict=True):
+        messages = messages_of(self, line, rows, self._reading(version).redactions)
+        for row, message in zip(rows, messages, strict=True):
             content = message.content
-            texts = [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content]
-            yield row, sum(map(len, texts))
+            texts = [content] if isinstance(content, str) else map(text_of, content)
+            size = sum(map(len, texts))
+            for moment, sign in ((row.since, 1), (row.until, -1)):
+                if moment is not None:
+                    deltas[moment][0] += sign
+                    deltas[moment][1] += sign * size
+        found, visible, characters = [], 0, 0
+        for moment in sorted(deltas):
+            visible += deltas[moment][0]
+            characters += deltas[moment][1]
+            found.append(Step(moment, visible, characters))
+        return found
 
     # Pairs and paths
 
