@@ -14,7 +14,7 @@ from turnlog.store.spans import SpanRow, version_of
 
 from .reading import Reading
 from .redactions import Redactions
-from .render import Seal, SourceRow, VisibleMessage, message_of, object_of, seal_of
+from .render import SourceRow, VisibleMessage, message_of, object_of, seal_of
 from .timelines.catch_up import RULES, SHARED, Line
 from .timelines.tip import Active, Profile
 
@@ -38,7 +38,8 @@ class History:
         first: int,
         total: int,
         given: Given,
-        seals: list[Seal],
+        shown: list[tuple[SpanRow, SourceRow]],
+        redactions: Redactions,
     ) -> None:
         self.timeline = timeline
         self.conversation = timeline.stream.label
@@ -52,7 +53,8 @@ class History:
         self.tools = given.tools
         self.tools_since = given.tools_since
         self.model = given.model
-        self._seals = seals
+        self._shown = shown
+        self._redactions = redactions
         self._tools_digests = given.digests
 
     def __len__(self) -> int:
@@ -101,7 +103,8 @@ class History:
                 "history", f"{len(self.messages)} of {self.total} messages", "is a page, not a whole view"
             )
         lines: list[Any] = [[self.scope, self.assistant]]
-        for message, seal in zip(self.messages, self._seals, strict=True):
+        for message, (span, event) in zip(self.messages, self._shown, strict=True):
+            seal = seal_of(span, event, self._redactions)
             lines.append([message.version, message.origin, message.role, message.assistant, seal.text_only, seal.calls])
             lines.append(seal.digests)
         lines.append(self._tools_digests)
@@ -150,14 +153,14 @@ def read_history(
     spans = rows.page(number, reading.version, start, wanted, total)
     events = sources_of(timeline, list(map(source_of, spans)))
     names = rows.names(number)
-    messages, seals = [], []
+    messages = []
     for span, event in zip(spans, events, strict=True):
         scope = SHARED if span.shared else timeline.scope
         assistant = None if span.assistant is None else names[span.assistant]
         messages.append(message_of(span, event, reading.redactions, assistant, scope))
-        seals.append(seal_of(span, event, reading.redactions))
     given = _given(timeline, line, reading)
-    return History(timeline, reading.version, messages, start, total, given, seals)
+    shown = list(zip(spans, events, strict=True))
+    return History(timeline, reading.version, messages, start, total, given, shown, reading.redactions)
 
 
 def messages_of(
@@ -205,16 +208,26 @@ def _given(timeline: Timeline, line: Line, reading: Reading) -> Given:
     if active is None:
         return Given()
     known = profile_at(line, active.name, reading.version)
+    # Tools are long and seldom change: what they were decoded to is kept as long as nothing more is redacted.
+    key = (active.name, active.since, known.tools, known.model, len(reading.redactions))
+    given = timeline.last_given.get(key)
+    if given is None:
+        timeline.last_given = {key: _read_given(timeline, active, known, reading.redactions)}
+        given = timeline.last_given[key]
+    return given
+
+
+def _read_given(timeline: Timeline, active: Active, known: Profile, redactions: Redactions) -> Given:
     wanted = [version for version in (known.tools, known.model) if version is not None]
     events = {event.version: event for event in sources_of(timeline, wanted)}
     given = Given(assistant=active.name, tools_since=active.since)
     if known.tools is not None:
         event = events[known.tools]
-        given.tools = tools_of(event, reading.redactions)
+        given.tools = tools_of(event, redactions)
         given.tools_since = max(active.since, known.tools)
-        given.digests = (event.digest.hex(), *(each.digest.hex() for each in reading.redactions.of(event)))
+        given.digests = (event.digest.hex(), *(each.digest.hex() for each in redactions.of(event)))
     if known.model is not None:
-        given.model = model_of(events[known.model], reading.redactions)
+        given.model = model_of(events[known.model], redactions)
     return given
 
 

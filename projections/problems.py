@@ -53,7 +53,7 @@ def problems(timeline: Timeline, at: int | None = None) -> list[Problem]:
 
     :raises NotFound: there is no such version.
     """
-    return timeline.ask(at, lambda line, version: _problems(timeline, line, version))
+    return timeline.ask(timeline.version(at), lambda line, version: _problems(timeline, line, version))
 
 
 def _problems(timeline: Timeline, line: Line, at: int) -> list[Problem]:

@@ -29,11 +29,19 @@ class Reading:
         self.stream = store.stream(conversation)
         self.conversation = self.stream.label
         self.version = resolve(store, self.stream, at, clock)
-        self.redactions = redactions or Redactions(store.redactions(self.stream))
+        self.redactions = Redactions(store.redactions(self.stream)) if redactions is None else redactions
+
+    @classmethod
+    def of(cls, store: Store, stream: Stream, version: int) -> Reading:
+        """Return a conversation read up to a version that is known to be there."""
+        reading = cls.__new__(cls)
+        reading.store, reading.stream, reading.conversation, reading.version = store, stream, stream.label, version
+        reading.redactions = Redactions(store.redactions(stream))
+        return reading
 
     def at(self, version: int, redactions: Redactions | None = None) -> Reading:
         """Return the same conversation up to another version, with other redactions if they are given."""
-        return Reading(self.store, self.stream, version, redactions or self.redactions)
+        return Reading(self.store, self.stream, version, self.redactions if redactions is None else redactions)
 
 
 def checked_what_if(

@@ -49,6 +49,9 @@ class Redactions:
             replaced.add(target)
             self._texts[target] = self._replacement(event) if frame.replacement else ""
 
+    def __len__(self) -> int:
+        return len(self._events)
+
     def text(self, event: Shown) -> str | None:
         """What stands in place of what an event said; None if it is not redacted."""
         text = self._texts.get((event.conversation, event.version)) if self._texts else None

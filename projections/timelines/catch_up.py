@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import msgspec
 
 from turnlog.store import Event, Store, StoreBusy, StoreUnusable
 from turnlog.store.events import Frame, RewindFrame, TransferFrame, read_frame
+from turnlog.store.searching import is_unwritable
 from turnlog.store.spans import LineRow, Spans, TimelineKey
 from turnlog.store.streams import Stream
 
@@ -96,15 +98,22 @@ class Lines:
         """
         key = TimelineKey(stream.key, scope, what_if.key, RULES)
         if key.what_if:
+            if self._first_changed(stream, scope, what_if, version) is None:
+                return self.ready(stream, scope, WhatIf(), version)
             return self._in_memory(key, stream, what_if, version)
-        try:
-            found = self._found(self._file, key, stream)
-            if found is not None and max(found.version, self._scanned.get(key, 0)) >= version:
-                return Line(self._file, found.line)
-            if not self._store.db.read_only:
+        found = self._found(self._file, key)
+        if found is not None and max(found.version, self._scanned.get(key, 0)) >= version:
+            return Line(self._file, found.line)
+        for _ in range(0 if self._store.db.read_only else 2):
+            try:
                 return self._in_file(key, stream, version)
-        except (sqlite3.DatabaseError, StoreBusy, StoreUnusable, msgspec.MsgspecError, LookupError):
-            self.forget()
+            except (StoreBusy, StoreUnusable):
+                break
+            except (sqlite3.DatabaseError, msgspec.MsgspecError, LookupError) as error:
+                if isinstance(error, sqlite3.DatabaseError) and is_unwritable(error):
+                    break
+                self.mend()
+        self.forget()
         return self._in_memory(key, stream, what_if, version)
 
     def audited(self, stream: Stream, scope: str, what_if: WhatIf, version: int, secret: bytes | None = None) -> Line:
@@ -126,7 +135,7 @@ class Lines:
         self._tips.clear()
         self._scanned.clear()
 
-    def _found(self, rows: Spans, key: TimelineKey, stream: Stream) -> LineRow | None:
+    def _found(self, rows: Spans, key: TimelineKey) -> LineRow | None:
         try:
             return rows.find(key)
         except sqlite3.OperationalError:
@@ -211,14 +220,14 @@ class Lines:
         if key.what_if.startswith("audit"):
             return None, 0, rows
         if key.what_if:
-            at = min(at, self._first_changed(stream, key.scope, what_if) - 1)
+            at = (self._first_changed(stream, key.scope, what_if, at) or at + 1) - 1
             if at <= 0:
                 return None, 0, rows
             base = self.ready(stream, key.scope, WhatIf(), at)
             plain = TimelineKey(key.conversation, key.scope, "", key.rules)
             return base.rows.find(plain), at, base.rows
         if rows is self._memory:
-            found = self._found(self._file, key, stream)
+            found = self._found(self._file, key)
             if found is not None and found.version <= self._store.version(stream):
                 return found, min(found.version, version), self._file
         if len(stream.lineage) > 1 and (fork := stream.lineage[-1].first - 1) > 0:
@@ -232,12 +241,18 @@ class Lines:
             return rows.find(known), fork, rows
         return None, 0, rows
 
-    def _first_changed(self, stream: Stream, scope: str, what_if: WhatIf) -> int:
-        """Return the version of the first transfer that a what-if changes; one beyond the log if it changes none."""
-        for version, frame in self._store.structural(stream, ("transfer",), {scope}):
+    def _first_changed(self, stream: Stream, scope: str, what_if: WhatIf, last: int) -> int | None:
+        """Return the version of the first transfer up to `last` that a what-if changes, or None."""
+        if what_if.mode is None:
+            versions = [version for version in sorted(what_if.modes) if 0 < version <= last]
+            found = (row for version in versions for row in self._store.frames(stream, version, version, {scope}, 1))
+            frames: Iterator[tuple[int, Frame | None]] = ((row[2], read_frame(*row)) for row in found)
+        else:
+            frames = iter(self._store.structural(stream, ("transfer",), {scope}, last))
+        for version, frame in frames:
             if isinstance(frame, TransferFrame) and what_if.of(version, frame) != WhatIf().of(version, frame):
                 return version
-        return self._store.version(stream) + 1
+        return None
 
     def _paths(self, stream: Stream, scope: str, at: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         tip = Paths(self._store, stream, scope, at)

@@ -27,9 +27,8 @@ from turnlog.store.spans import (
 from turnlog.store.streams import Stream
 from turnlog.store.times import Clock
 
-from ..history import History, given_last, messages_of, read_history
-from ..reading import Reading, checked_what_if
-from ..redactions import Redactions
+from ..history import Given, History, given_last, messages_of, read_history
+from ..reading import Reading, checked_what_if, resolve
 from ..render import Origin, VisibleMessage
 from .catch_up import SHARED, Frames, Line, Lines, Paths
 from .item import Item, decode_removed, item_then
@@ -100,6 +99,7 @@ class Timeline:
         self.what_if = what_if
         self._audit = audit
         self._frames = Frames(store, stream)
+        self.last_given: dict[tuple[str, int, int | None, int | None, int], Given] = {}
 
     # Views
 
@@ -120,25 +120,25 @@ class Timeline:
         :raises InvalidEvent: a number is negative, or `last` is given beside the others.
         """
         check_page(first, count, last)
-        version = self.version(version, clock)
-        return self.ask(version, lambda line, at: read_history(self, line, self._reading(at), first, count, last))
+        return self.ask(
+            self.version(version, clock),
+            lambda line, at: read_history(self, line, self._reading(at), first, count, last),
+        )
 
     def view(self, reading: Reading) -> History:
         """Return the view at the version of a reading, with its redactions."""
         return self.ask(reading.version, lambda line, _: read_history(self, line, reading, None, None, None))
 
     def _reading(self, at: int) -> Reading:
-        return Reading(self.store, self.stream, at)
+        return Reading.of(self.store, self.stream, at)
 
-    def ask(self, at: At, question: Callable[[Line, int], T]) -> T:
-        """Return what a question gives that is asked of the rows of this timeline, caught up to a point.
+    def ask(self, version: int, question: Callable[[Line, int], T]) -> T:
+        """Return what a question gives that is asked of the rows of this timeline, caught up to a version.
 
         Rows that are missing or damaged are dropped and made again, and if that does not help the question is asked
         of rows that are made in memory from the log alone.
 
-        :raises NotFound: there is no such version.
         """
-        version = self.version(at)
         for _ in range(2):
             try:
                 line = self.line(version)
@@ -165,7 +165,7 @@ class Timeline:
 
         :raises NotFound: there is no such version.
         """
-        return Reading(self.store, self.stream, at, Redactions(()), clock=clock).version
+        return resolve(self.store, self.stream, at, clock)
 
     # What is hidden
 
@@ -178,13 +178,16 @@ class Timeline:
         """
         check_page(first, count, None)
         stop = None if count is None else first + count
-        return self.ask(at, lambda line, version: list(islice(self._hidden(line, version, after), first, stop)))
+        return self.ask(
+            self.version(at), lambda line, version: list(islice(self._hidden(line, version, after), first, stop))
+        )
 
     def _hidden(self, line: Line, version: int, after: int | None) -> Iterator[Hidden]:
         rows, number = line
         for low, high in rows.hiding_ranges(number, version, after):
             entries = []
-            for item in self.items(line, max(low, 0 if after is None else after + 1), high, version):
+            low = max(low, 0 if after is None else after + 1)
+            for item in self._items(line, rows.eventful(number, low, high, version), low, high, version):
                 if item.why is not None:
                     entries.append(hidden_of(item.version, item.origin, item.why, None))
                 else:
@@ -194,9 +197,12 @@ class Timeline:
 
     def items(self, line: Line, first: int, last: int, at: int) -> list[Item]:
         """Return all that the events of a range placed, as it was after version `at`, visible or not."""
+        return self._items(line, line.rows.of_messages(line.line, first, last, at), first, last, at)
+
+    def _items(self, line: Line, rows: list[SpanRow], first: int, last: int, at: int) -> list[Item]:
         spans: dict[tuple[int, int], list[SpanRow]] = defaultdict(list)
         hidings: dict[tuple[int, int], list[HidingRow]] = defaultdict(list)
-        for span in line.rows.of_messages(line.line, first, last, at):
+        for span in rows:
             spans[version_of(span), span.origin].append(span)
         for hiding in line.rows.hidings_of(line.line, first, last, at):
             hidings[hiding.version, hiding.origin].append(hiding)
@@ -234,14 +240,14 @@ class Timeline:
             spans = line.rows.covering(line.line, version, held=True)
             return messages_of(self, line, spans, self._reading(version).redactions)
 
-        return self.ask(at, question)
+        return self.ask(self.version(at), question)
 
     def given(self, at: At = None) -> tuple[list[dict[str, Any]] | None, str | None]:
         """Return the tools and the model given last to the active assistant or, if it has none, to another.
 
         :raises NotFound: there is no such version.
         """
-        return self.ask(at, lambda line, version: given_last(self, line, self._reading(version)))
+        return self.ask(self.version(at), lambda line, version: given_last(self, line, self._reading(version)))
 
     # Lifelines
 
@@ -330,7 +336,7 @@ class Timeline:
 
         :raises NotFound: there is no such version.
         """
-        return self.ask(version, self._changes)
+        return self.ask(self.version(version), self._changes)
 
     def _changes(self, line: Line, version: int) -> Changes:
         rows, number = line
@@ -351,7 +357,7 @@ class Timeline:
 
     def steps(self) -> list[Step]:
         """Return after which events what is visible changed: how many messages it was, with how many characters."""
-        return self.ask(None, self._steps)
+        return self.ask(self.version(), self._steps)
 
     def _steps(self, line: Line, version: int) -> list[Step]:
         deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0])

@@ -140,6 +140,19 @@ class Past(Tables):
         )
         return [*natural, *moved]
 
+    def eventful(self, line: int, first: int, last: int, at: int) -> list[SpanRow]:
+        """Return the spans of what the events of a range placed, save of messages that were just placed and stayed."""
+        natural = self._rows(
+            "WHERE line = ? AND place BETWEEN ? AND ? AND version IS NULL AND since <= ?"
+            f" AND ({LATE} OR until IS NOT NULL OR why IS NOT NULL OR removed IS NOT NULL)",
+            (line, PLACES * first, PLACES * last + PLACES - 1, at),
+        )
+        moved = self._rows(
+            "INDEXED BY spans_moved WHERE line = ? AND version BETWEEN ? AND ? AND version IS NOT NULL AND since <= ?",
+            (line, first, last, at),
+        )
+        return [*natural, *moved]
+
     def hidings_of(self, line: int, first: int, last: int, at: int) -> list[HidingRow]:
         """Return why what the events of a range placed is hidden, as far as no span says it."""
         rows = self.db.rows(
