@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import random_log
 from test_append import said
 
 from turnlog.store import (
@@ -26,11 +32,37 @@ from turnlog.store import (
     Transfer,
     TransferContext,
 )
+from turnlog.store.codec import prepare
+from turnlog.store.events import KINDS, MessageFrame, ResponseFrame, has_other, has_text
 
+WORDS = "what was said"
 CALLS = [ToolCall(id="t", name="look", arguments="{not json")]
 USAGE = TokenUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3, cached_tokens=0)
 CALLS_JSON = [{"id": "t", "name": "look", "arguments": "{not json"}]
 USAGE_JSON = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cached_tokens": 0}
+# Parts of every kind, with calls of every form in their places.
+AMONG: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "secret"},
+    {"type": "tool_call", "id": "1", "name": "f", "arguments": "{not json"},
+    {"type": "output_text", "text": "secret"},
+    {"type": "text", "text": ""},
+    {"type": "tool_use", "id": "2", "name": "g", "input": {"secret": 1}},
+    {"type": "function_call", "id": "fc", "call_id": "3", "name": "f", "arguments": "{}"},
+    {"type": "refusal", "refusal": "secret"},
+    {"type": "refusal", "refusal": ""},
+    {"type": "toolCall", "toolCallId": "4", "toolName": "h", "args": {}},
+    {"type": "toolCall", "id": "5", "name": "h"},
+    {"type": "input_audio", "input_audio": {"data": "AA==", "transcript": "secret"}},
+    {"type": "audio", "data": "AA=="},
+    {"type": "document", "source": {}},
+    {"type": "web_search_call", "id": "ws"},
+    {"type": "own", "text": "secret"},
+]
+AMONG_KINDS = [
+    *("reasoning", "tool_call", "text", "tool_call", "tool_call", "refusal", "tool_call", "tool_call"),
+    *("audio+text", "audio", "file", "server_tool", "other"),
+]
+AMONG_CALLS = [{"id": id, "name": name} for id, name in zip("12345", "fgfhh", strict=True)]
 
 # Each type as it is written in Python and in JSON, and what of it must survive erasure.
 FORMS: list[tuple[NewEvent, dict[str, Any], dict[str, Any]]] = [
@@ -64,6 +96,16 @@ FORMS: list[tuple[NewEvent, dict[str, Any], dict[str, Any]]] = [
         {"role": "tool", "parts": ["text"], "tool_call_id": "t", "name": "look"},
     ),
     (
+        Message(role="tool", content="so far", tool_call_id="t", interim=True),
+        {"type": "message", "role": "tool", "content": "so far", "tool_call_id": "t", "interim": True},
+        {"role": "tool", "parts": ["text"], "tool_call_id": "t", "interim": True},
+    ),
+    (
+        Message(role="assistant", content=list(AMONG)),
+        {"type": "message", "role": "assistant", "content": AMONG},
+        {"role": "assistant", "parts": AMONG_KINDS, "tool_calls": AMONG_CALLS},
+    ),
+    (
         Transfer(
             to="b",
             mode="delete-history",
@@ -94,6 +136,11 @@ FORMS: list[tuple[NewEvent, dict[str, Any], dict[str, Any]]] = [
         | {"usage": USAGE_JSON},
     ),
     (
+        Summary(text="", summary_of=0, first=1, last=2, keep=[1, 2]),
+        {"type": "summary", "text": "", "summary_of": 0, "first": 1, "last": 2, "keep": [1, 2]},
+        {"summary_of": 0, "first": 1, "last": 2, "keep": [1, 2]},
+    ),
+    (
         Request(at=1, history="00", rules=1, model="m", cache_points=["Tools", {"Messages": 2}], parameters={"t": 0.5}),
         {"type": "request", "at": 1, "history": "00", "rules": 1, "model": "m", "parameters": {"t": 0.5}}
         | {"cache_points": ["Tools", {"Messages": 2}]},
@@ -113,6 +160,11 @@ FORMS: list[tuple[NewEvent, dict[str, Any], dict[str, Any]]] = [
         | {"usage": USAGE_JSON, "finish_reason": "stop", "response_id": "r1"},
         {"request": 2, "status": "completed", "parts": ["text"], "tool_calls": [{"id": "t", "name": "look"}]}
         | {"usage": USAGE_JSON},
+    ),
+    (
+        Response(request=2, status="completed", response=list(AMONG)),
+        {"type": "response", "request": 2, "status": "completed", "response": AMONG},
+        {"request": 2, "status": "completed", "parts": AMONG_KINDS, "tool_calls": AMONG_CALLS},
     ),
     (Rewind(to=0), {"type": "rewind", "to": 0}, {"to": 0}),
     (Rewind(to=1, scope="coder"), {"type": "rewind", "to": 1, "scope": "coder"}, {"to": 1}),
@@ -149,6 +201,99 @@ def test_frames(typed: NewEvent, written: dict[str, Any], frame: dict[str, Any])
     event = appended(written)
     assert json.loads(event.frame_text) == frame
     assert event.frame is not None
+
+
+parts = st.fixed_dictionaries(
+    {"type": st.sampled_from(sorted({name for kind, names in KINDS.items() if kind != "tool_call" for name in names}))},
+).map(lambda part: part | {"text": WORDS, "refusal": WORDS, "transcript": WORDS, "data": {"a": WORDS}})
+empty_parts = st.sampled_from(
+    [{"type": "text", "text": ""}, {"type": "refusal", "refusal": ""}, {"type": "audio"}, {"type": "x-own"}]
+)
+calls = st.fixed_dictionaries(
+    {"id": st.sampled_from(("t1", "t2")), "name": st.sampled_from(("f", "g")), "arguments": st.just(WORDS)}
+)
+forms_of_calls = st.sampled_from(
+    [
+        lambda call: {"type": "tool_call"} | call,
+        lambda call: {"type": "tool_use", "id": call["id"], "name": call["name"], "input": {"a": WORDS}},
+        lambda call: {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": WORDS},
+        lambda call: {"type": "toolCall", "toolCallId": call["id"], "toolName": call["name"], "args": {"a": WORDS}},
+    ]
+)
+
+
+@given(
+    st.lists(st.one_of(parts, empty_parts), max_size=5),
+    st.lists(st.tuples(calls, forms_of_calls), max_size=4),
+    st.sampled_from(["message", "response"]),
+)
+def test_calls_beside_the_parts_and_after_them(content: list[Any], made: list[Any], type: str) -> None:
+    """A frame is the same whether calls are in `tool_calls` or the last parts, but for their places; it has no text."""
+    fields: dict[str, Any] = {"type": "message", "role": "assistant"}
+    if type == "response":
+        fields = {"type": "response", "request": 1, "status": "completed"}
+    key = "content" if type == "message" else "response"
+    beside = prepare(fields | {key: content, "tool_calls": [call for call, _ in made]})
+    among = prepare(fields | {key: content + [form(call) for call, form in made]})
+    assert isinstance(beside.frame, MessageFrame | ResponseFrame)
+    assert among.frame == msgspec.structs.replace(beside.frame, parts=(*beside.frame.parts, *["tool_call"] * len(made)))
+    assert [(call.id, call.name) for call in beside.frame.tool_calls] == [(c["id"], c["name"]) for c, _ in made]
+    assert (has_text(among.frame.parts), has_other(among.frame.parts)) == (
+        has_text(beside.frame.parts),
+        has_other(beside.frame.parts),
+    )
+    assert WORDS not in beside.frame_text + among.frame_text
+
+
+@given(st.integers(0, 2**32))
+def test_no_frame_has_text(seed: int) -> None:
+    """Of no event of a random log has the frame anything that the event says: ids, names, numbers and kinds alone."""
+    texts = {"p", "o", "no", "heard", "u", "think", "y z", "r", "{}"}
+    for event in random_log(Random(seed), 20):
+        frame = json.loads(prepare(event).frame_text)
+        assert not texts & set(_texts(frame)), frame
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(inner)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text", "other"),
+    [
+        ((), False, False),
+        (("text",), True, False),
+        (("refusal",), True, False),
+        (("tool_call",), False, False),
+        (("audio",), False, True),
+        (("audio+text",), True, True),
+        (("tool_call", "reasoning"), False, True),
+        (("image", "text"), True, True),
+        (("server_tool",), False, True),
+        (("other",), False, True),
+    ],
+    ids=str,
+)
+def test_text_and_other_parts(kinds: tuple[str, ...], text: bool, other: bool) -> None:
+    """Texts, refusals and transcripts are text; every part is another but texts, refusals and calls."""
+    assert (has_text(kinds), has_other(kinds)) == (text, other)
+
+
+@pytest.mark.parametrize("absent", [None, False])
+def test_not_interim(absent: bool | None) -> None:
+    """A message of any role may say that it is not interim; its frame then has nothing of it."""
+    assert json.loads(appended(said(interim=absent)).frame_text) == {"role": "user", "parts": ["text"]}
+
+
+def test_no_calls_beside_those_among_the_parts() -> None:
+    """An empty `tool_calls` is no second place for calls, and null none."""
+    nothings: list[Any] = [[], None]
+    for nothing in nothings:
+        event = appended({"type": "message", "role": "assistant", "content": AMONG, "tool_calls": nothing})
+        assert json.loads(event.frame_text)["tool_calls"] == AMONG_CALLS
 
 
 @pytest.mark.parametrize(("typed", "written", "frame"), FORMS)

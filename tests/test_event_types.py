@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from turnlog.store import events
-from turnlog.store.events import CONTENTS, HEADER, TEXTS, TYPES, NewEvent, references_of, texts_of
+from turnlog.store.events import CONTENTS, HEADER, KINDS, TEXTS, TYPES, NewEvent, references_of, texts_of
 
 PAGE = (Path(__file__).parent.parent / "docs" / "format.md").read_text(encoding="utf-8")
-WRITTEN, FRAMES = PAGE.split("## In the database")[0], PAGE.split("### Frames")[1].split("##")[0]
+WRITTEN, FRAMES = PAGE.split("## Parts and calls")[0], PAGE.split("### Frames")[1].split("##")[0]
+PARTS = PAGE.split("## Parts and calls")[1].split("##")[0]
 
 
 def rows(table: str) -> dict[str, str]:
@@ -53,6 +54,14 @@ def test_the_frames_that_are_written_down(type: str) -> None:
     assert re.findall(r"`(\w+)`", top_level(rows(FRAMES)[type])) == list(own_fields(TYPES[type].frame_type))
 
 
+def test_the_kinds_of_parts_that_are_written_down() -> None:
+    """The table of parts lists the kinds in their order, and the names under which the parts of each are written."""
+    table = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|$", PARTS, re.MULTILINE))
+    assert table.pop("other") == "every other"
+    assert {kind: tuple(re.findall(r"`(\w+)`", names)) for kind, names in table.items()} == KINDS
+    assert list(table) == list(KINDS)
+
+
 @pytest.mark.parametrize("type", TYPES)
 def test_declarations(type: str) -> None:
     """What a type declares about its fields names fields that it has, and its frame is a struct of its own."""
@@ -71,9 +80,10 @@ def test_exports(type: str) -> None:
     assert [getattr(events, name) for name in names] == [TYPES[type], TYPES[type].frame_type]
 
 
-def test_texts_of_an_unknown_type() -> None:
-    """An event of a type that is not known may have text in every field that a known one has it in."""
+def test_texts_and_references() -> None:
+    """An event of a type that is not known may have text in every field of a known one, and refers to nothing."""
     assert texts_of("x:mark") == TEXTS
     assert set(TEXTS) == {field for type in TYPES for field in texts_of(type)}
     assert {"content", "response"} == CONTENTS
     assert references_of("x:mark") == ()
+    assert references_of("summary") == ("first", "last", "keep")

@@ -112,7 +112,7 @@ def test_the_frames_of_the_example() -> None:
 
 def test_the_example_as_people_write_it() -> None:
     """The events that the page shows as people write them are JSON, each with a type of its table."""
-    types = set(re.findall(r"^\| `(\w+)` \|", PAGE.split("## In the database")[0], re.MULTILINE))
+    types = set(re.findall(r"^\| `(\w+)` \|", PAGE.split("## Parts and calls")[0], re.MULTILINE))
     written = [json.loads(line) for line in LINES if line not in EVENTS]
     assert written
     assert {event["type"] for event in written} <= types

@@ -272,6 +272,7 @@ PLACED: list[tuple[Callable[[int], dict[str, Any]], str, Callable[[int], object]
     (lambda own: summary(first=1), "last", lambda own: None),
     (lambda own: summary(last=1), "first", lambda own: None),
     (lambda own: summary(first=None, last=1), "first", lambda own: None),
+    (lambda own: summary(first=1, last=own - 1, keep=[own]), "keep[0]", lambda own: own),
 ]
 
 

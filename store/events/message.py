@@ -22,16 +22,21 @@ class MessageFrame(Frame, frozen=True, kw_only=True, gc=False):
     interim: bool = False
 
     def misplaced(self, version: int, scope: str | None) -> Misplaced | None:
-        """Return what is wrong if it has no scope, or is a result that names no call."""
+        """Return what is wrong if it has no scope, is a result that names no call, or is interim and no result."""
         if scope is None:
             return "scope", None, "is missing"
         if self.role == "tool" and self.tool_call_id is None:
             return "tool_call_id", None, "is missing: a tool message names the call it answers"
+        if self.interim and self.role != "tool":
+            return "interim", True, f"is not allowed: a result may be interim, a message of role {self.role} may not"
         return None
 
 
 class Message(NewEvent, kw_only=True, tag="message"):
-    """A message. One of role `system` is a note; prompts come from `Assistant` and `Transfer`."""
+    """A message. One of role `system` is a note; prompts come from `Assistant` and `Transfer`.
+
+    A result that is `interim` shows how far a call has come; a later result of the same call takes its place.
+    """
 
     role: Role
     content: Content = ""

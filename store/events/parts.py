@@ -137,7 +137,7 @@ def has_text(parts: Iterable[str]) -> bool:
 
 
 def has_other(parts: Iterable[str]) -> bool:
-    """Return whether any of a frame's parts is neither a text, a refusal nor a call; an audio with a transcript is one."""
+    """Return whether any of a frame's parts is more than text and no call; an audio with a transcript is one, too."""
     return any(part not in ("text", "refusal", "tool_call") for part in parts)
 
 

@@ -23,8 +23,8 @@ class SummaryFrame(Frame, frozen=True, kw_only=True, gc=False):
     keep: tuple[int, ...] = ()
 
     def misplaced(self, version: int, scope: str | None) -> Misplaced | None:
-        """Return what is wrong if it has no scope, or its range is not one of earlier versions."""
-        return scope_missing(scope) or self._misplaced_range(version)
+        """Return what is wrong if it has no scope, its range is not of earlier versions, or it keeps others."""
+        return scope_missing(scope) or self._misplaced_range(version) or self._misplaced_keep()
 
     def _misplaced_range(self, version: int) -> Misplaced | None:
         first, last = self.first, self.last
@@ -40,9 +40,26 @@ class SummaryFrame(Frame, frozen=True, kw_only=True, gc=False):
             return "last", last, f"is not a version from {first} up to before the summary's own, {version}"
         return None
 
+    def _misplaced_keep(self) -> Misplaced | None:
+        if not self.keep:
+            return None
+        if self.first is None or self.last is None:
+            return "keep", list(self.keep), "is not allowed: without a first and a last version nothing is covered"
+        before = self.first - 1
+        for number, version in enumerate(self.keep):
+            if not self.first <= version <= self.last:
+                return f"keep[{number}]", version, f"is not a version from {self.first} to {self.last}"
+            if version <= before:
+                return f"keep[{number}]", version, f"does not follow {before}: versions are in order, each once"
+            before = version
+        return None
+
 
 class Summary(NewEvent, kw_only=True, tag="summary"):
-    """Takes the place of the messages in `[first, last]`; it sums up `summary_of` original messages."""
+    """Takes the place of the messages in `[first, last]`; it sums up `summary_of` original messages.
+
+    Those of the versions in `keep` stay visible where they are.
+    """
 
     text: str
     summary_of: Count
@@ -56,7 +73,7 @@ class Summary(NewEvent, kw_only=True, tag="summary"):
 
     frame_type: ClassVar[type[Frame]] = SummaryFrame
     texts: ClassVar[tuple[str, ...]] = ("text",)
-    references: ClassVar[tuple[str, ...]] = ("first", "last")
+    references: ClassVar[tuple[str, ...]] = ("first", "last", "keep")
 
     def frame(self) -> SummaryFrame:
         """Return what it covers, as what it is shown, and what it cost."""
