@@ -18,7 +18,7 @@ from .codec import GIVEN_BY_STORE, Event, checked_time, prepare
 from .database import Database
 from .erasure import erase
 from .errors import InvalidEvent, RestoreRefused
-from .events import HEADER, ForkFrame, RedactionFrame
+from .events import HEADER, ForkFrame, Frame, RedactionFrame
 from .streams import Head, Stream
 
 _Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{2})*\Z")]
@@ -225,17 +225,36 @@ def follows_from_body(event: Event) -> bool:
     """
     try:
         derived = None if event.redacted else prepare({"type": event.type, "v": event.v, **event.body}).frame
+        known = event.frame
+        if known is not None and known == derived and msgspec.json.encode(known).decode() == event.frame_text:
+            return True
         stored = msgspec.json.decode(event.frame_text)
     except (InvalidEvent, msgspec.MsgspecError, UnicodeError, RecursionError):
         return True
-    known = event.frame
-    if known is not None and msgspec.json.encode(stored).decode() != event.frame_text:
-        return False  # Not written as the format says, and so not found where its text is looked at.
+    if known is not None and not _is_written_as_described(known, stored, event.frame_text):
+        return False
     if derived is None:
         return True
     if not isinstance(stored, dict) or not msgspec.to_builtins(derived).keys() <= stored.keys():
         return False
     return known is None or known == derived
+
+
+def _is_written_as_described(read: Frame, stored: dict[str, Any], text: str) -> bool:
+    """Return whether a frame is written as docs/format.md says, so that it is found where its text is looked at."""
+    return msgspec.json.encode(stored).decode() == text and _omits_defaults(read, stored)
+
+
+def _omits_defaults(read: msgspec.Struct, stored: dict[str, Any]) -> bool:
+    """Return whether a stored object leaves out what has its usual value; fields that are not known do not count."""
+    written = msgspec.to_builtins(read)
+    for field in msgspec.structs.fields(read):
+        if field.encode_name in stored and field.encode_name not in written:
+            return False
+        inner = getattr(read, field.name)
+        if isinstance(inner, msgspec.Struct) and not _omits_defaults(inner, stored[field.encode_name]):
+            return False
+    return True
 
 
 def _prefix(event: Event, name: str | None) -> str:

@@ -12,7 +12,6 @@ from logs import logs
 from test_append import recorded, said
 from test_chain import EVENTS, members
 
-from turnlog.projections import history
 from turnlog.store import (
     InvalidEvent,
     NameTaken,
@@ -23,7 +22,6 @@ from turnlog.store import (
     line_of,
     read_line,
 )
-from turnlog.store.chain import digest_of_body, digest_of_event
 
 LOG = [
     *EVENTS,
@@ -329,34 +327,3 @@ class TestChanged:
         with pytest.raises(InvalidEvent) as error:
             read_line(line)
         assert (error.value.field, error.value.value) == ("line", line)
-
-
-class TestFrames:
-    """An export that somebody else wrote, with frames of its own and digests that fit them."""
-
-    @staticmethod
-    def lines(frame: str) -> list[str]:
-        """A conversation whose second event is a note, and has this frame."""
-        with Store(":memory:") as store:
-            store.append("c", [said("hi"), {"type": "message", "role": "system", "content": "note"}])
-            first, note = store.events("c")
-            body_digest = digest_of_body(note.salt or b"", note.body_text or "")
-            digest = digest_of_event(first.digest, note.header, frame, body_digest)
-            return [line_of(first, "c"), line_of(msgspec.structs.replace(note, frame_text=frame, digest=digest))]
-
-    def test_keys_in_another_order(self) -> None:
-        """A note is a note wherever in its frame that stands, for every reader."""
-        with Store(":memory:") as store:
-            restore(store, self.lines('{"parts":["text"],"role":"system"}'))
-            assert store.verify().faults == []
-            view = history(store, "c")
-            assert [message.content for message in view.messages] == ["hi", "note"]
-            assert [item.version for item in view.fold.state.view.visible] == [1, 2]
-
-    @pytest.mark.parametrize(
-        "frame", ['{"role": "system","parts":["text"]}', '{"role":"\\u0073ystem","parts":["text"]}']
-    )
-    def test_written_otherwise_than_the_format_says(self, frame: str) -> None:
-        """White space outside of texts and needless escapes are refused, since the text of a frame is looked at."""
-        with Store(":memory:") as store:
-            assert "frame" in str(refused(store, self.lines(frame)))
