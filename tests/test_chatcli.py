@@ -16,7 +16,7 @@ from turnlog.formats import log as events_format
 from turnlog.formats.document import BrokenFile
 from turnlog.formats.transfers import TransferTools
 from turnlog.importing import Diverged, Imported, import_file
-from turnlog.projections import describe, history
+from turnlog.projections import describe, history, timeline
 from turnlog.projections.compaction import compact
 from turnlog.projections.compaction.digest import DigestCompressor
 from turnlog.store import Store, Summary
@@ -47,7 +47,7 @@ def take(store: Store, document: Any, **options: Any) -> Imported:
 
 def given_back(store: Store, name: str = "c") -> Json:
     """The session document of a conversation as an export writes it."""
-    document = chatcli.write(lambda scope: history(store, name, scope), describe(store, name))
+    document = chatcli.write(lambda scope: timeline(store, name, scope).held(), describe(store, name))
     decoded: Json = json.loads(msgspec.json.encode(document))
     return decoded
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnlog.formats import chatcli
 from turnlog.formats.transfers import TransferTools
 from turnlog.importing import Imported, import_file
-from turnlog.projections import describe, history
+from turnlog.projections import describe, timeline
 from turnlog.projections.compaction import compact
 from turnlog.projections.compaction.digest import DigestCompressor
 from turnlog.store import Store
@@ -101,7 +101,7 @@ def take(store: Store, document: Any, infer: bool, conversation: str = "c") -> I
 
 
 def given_back(store: Store, conversation: str = "c") -> Json:
-    document = chatcli.write(lambda scope: history(store, conversation, scope), describe(store, conversation))
+    document = chatcli.write(lambda scope: timeline(store, conversation, scope).held(), describe(store, conversation))
     decoded: Json = json.loads(msgspec.json.encode(document))
     return decoded
 

@@ -9,9 +9,10 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from views import seen
 
 from turnlog.cli import main
-from turnlog.projections import diff, handoffs, history
+from turnlog.projections import diff, handoffs
 from turnlog.store import Redaction, Store, StoreUnusable
 
 REMOVE = "swap-system-message-in-history-and-remove-transfer-tool-messages"
@@ -158,7 +159,7 @@ def test_history_of_a_result(db: Path) -> None:
 def test_history_options(db: Path, options: str, query: Any) -> None:
     """Each option of `history` is that of the Python function."""
     with Store(db, read_only=True) as store:
-        expected = json.loads(json.dumps(history(store, "call", **query).to_dict()))
+        expected = json.loads(json.dumps(seen(store, "call", **query).to_dict()))
     assert answer(f"history call {options}", db) == expected
 
 
@@ -190,7 +191,7 @@ def test_handoffs(db: Path) -> None:
 def test_diff(db: Path, points: str, a: Any, b: Any) -> None:
     """`diff` compares two points, each a version, a time, `latest`, a mode, or a mode at a version."""
     with Store(db, read_only=True) as store:
-        expected = diff(history(store, "call", **a), history(store, "call", **b))
+        expected = diff(seen(store, "call", **a), seen(store, "call", **b))
     changes = answer(f"diff call {points}", db)["changes"]
     assert [change["kind"] for change in changes] == [change.kind for change in expected]
     assert all(change.keys() == {"kind", "a", "b"} for change in changes)

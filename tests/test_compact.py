@@ -11,7 +11,7 @@ from views import REMOVE, SHARED, clear, event, note, reply, result, summary, to
 from views import assistant as declared
 
 from turnlog.formats import log as events_format
-from turnlog.projections import VisibleMessage, history
+from turnlog.projections import VisibleMessage, history, problems, timeline
 from turnlog.projections.compaction import (
     DEFAULT_KEEP,
     Compacted,
@@ -229,7 +229,7 @@ def test_calls_stay_with_their_results(store: Store, events: list[Event], covere
     view = history(store, "c")
     kept = [message for message in view if message.role == "tool" or message.tool_calls]
     assert kept == [message for message in before if covered is None or message.version > covered[1]]
-    assert {each.version for each in view.hidden if each.rule == "orphan-result"} <= {2}
+    assert {each.version for each in timeline(store, "c").hidden() if each.rule == "orphan-result"} <= {2}
 
 
 def test_open_calls_stay_if_nothing_is_kept(store: Store) -> None:
@@ -244,10 +244,10 @@ def test_open_calls_stay_if_nothing_is_kept(store: Store) -> None:
 def test_a_removed_call_and_its_late_result(store: Store) -> None:
     """A call that a transfer removed is covered with the result that it hides: that is no orphan afterwards."""
     store.append("c", [user("1"), reply("2", "t1"), to("b", REMOVE, tool_call_id="t1"), result("t1"), user("5")])
-    assert [problem.rule for problem in history(store, "c").problems if "result" in problem.rule] == []
+    assert [problem.rule for problem in problems(timeline(store, "c")) if "result" in problem.rule] == []
     compact(store, "c", "chat", Fake(), 1)
     assert seen(store) == ["summary of 2", "5"]
-    assert [problem.rule for problem in history(store, "c").problems if "result" in problem.rule] == []
+    assert [problem.rule for problem in problems(timeline(store, "c")) if "result" in problem.rule] == []
 
 
 # Nothing to summarise, and nobody to ask.

@@ -10,7 +10,7 @@ import pytest
 from views import SHARED, clear, event, note, redact, reply, result, rewind, summary, to, user
 
 from turnlog.formats import log as events_format
-from turnlog.projections import VisibleMessage, history
+from turnlog.projections import VisibleMessage, history, problems, timeline
 from turnlog.projections.compaction import (
     LEAST_SUMMARY_TOKENS,
     Compressed,
@@ -130,7 +130,7 @@ def test_a_late_result_that_lands_meanwhile_finds_its_call(store: Store) -> None
     assert compacted is not None
     assert (compacted.first, compacted.last) == (1, 4)
     assert seen(store) == ["so far", "5", "", "8", "9", "late"]
-    assert [problem.rule for problem in history(store, "c").problems] == []
+    assert [problem.rule for problem in problems(timeline(store, "c"))] == []
 
 
 def test_a_rename_meanwhile_does_not_matter(store: Store) -> None:

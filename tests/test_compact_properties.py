@@ -7,12 +7,11 @@ from itertools import chain
 from typing import Any
 from uuid import uuid4
 
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, event_at
-from views import REMOVE, SHARED, reply, result, summary, to, told, user
+from views import REMOVE, SHARED, foretold, reply, result, summary, to, told, user
 
 from turnlog.formats import log as events_format
 from turnlog.projections import MODES, History, VisibleMessage, history
@@ -193,7 +192,7 @@ def test_nothing_is_lost(store: Store, data: st.DataObject, scope: str) -> None:
         assert log.views(scope)[:-1] == views
         check(before, log.view(scope), compressor, compacted, keep)
         check_calls(before, log.view(scope))
-        assert told(log.view(scope)) == oracle.view(log.events, scope)
+        assert told(log.view(scope)) == foretold(log.events, scope)
 
 
 # Of these every message is an original that stays visible until a summary stands for it.

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, logs, what_ifs
-from views import keys_of, told
+from views import keys_of, seen, told
 
-from turnlog.projections import MODES, check, describe, handoffs, history
+from turnlog.projections import MODES, check, describe, handoffs
 from turnlog.store import Store
 from turnlog.store.chain import time_of
 from turnlog.store.codec import prepare
@@ -130,7 +130,7 @@ def test_unknown_event_is_reported_and_changes_nothing(raw: Raw, row: Row) -> No
     """An event of a type, version or value that this build does not know changes no view and is reported."""
     store, connection = raw
     uuid = write(connection, {1: USER, 2: row, 3: USER})
-    view = history(store, uuid)
+    view = seen(store, uuid)
     assert keys_of(view) == ([(1, "message"), (3, "message")], [])
     assert [message.content for message in view] == ["1", "1"]
     assert [(problem.version, problem.rule) for problem in view.problems] == [(2, "unknown-event")]
@@ -157,8 +157,8 @@ def test_unknown_events_change_no_view(
     store, connection = raw
     rows, unknown = found
     known = {version: row for version, row in rows.items() if version not in unknown}
-    view = told(history(store, write(connection, rows), scope, **what_if))
-    without = told(history(store, write(connection, known), scope, **what_if))
+    view = told(seen(store, write(connection, rows), scope, **what_if))
+    without = told(seen(store, write(connection, known), scope, **what_if))
     read = [version for version in unknown if rows[version].scope in (scope, "shared_memory", None)]
     problems = [problem for problem in view["problems"] if problem["rule"] != "unknown-event"]
     assert view | {"problems": problems} == without
@@ -208,9 +208,9 @@ def test_no_log_makes_a_view_raise(raw: Raw, rows: dict[int, Row], scope: str, w
     store, connection = raw
     uuid = write(connection, rows, times)
     for at in (None, max(rows) // 2, time_of(times[0])):
-        view = history(store, uuid, scope, at, **what_if)
+        view = seen(store, uuid, scope, at, **what_if)
         assert json.loads(json.dumps(view.to_dict(), allow_nan=False))["version"] == view.version
-        assert len(view.messages) == len(view) <= len(view.unpaired)
+        assert len(view.messages) == len(view) <= len(view.held)
         assert isinstance(view.tools, list)
         visible, hidden = keys_of(view)
         assert len({*visible, *hidden}) == len(visible) + len(hidden)
@@ -225,7 +225,7 @@ def test_text_that_is_not_utf_8_does_not_make_a_view_raise(raw: Raw) -> None:
         " AND conversation = (SELECT key FROM conversations WHERE uuid = ?)",
         (uuid,),
     )
-    assert [message.version for message in history(store, uuid)] == [1, 2]
+    assert [message.version for message in seen(store, uuid)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -246,6 +246,6 @@ def test_scope_that_only_a_newer_build_describes(raw: Raw) -> None:
     store, connection = raw
     newer = Row("describe", '{"scopes":[{"name":"planner"}]}', scope=None, v=2)
     uuid = write(connection, {1: newer, 2: USER, 3: USER._replace(scope="planner"), 4: Row("transfer", '{"to":"b"}')})
-    assert keys_of(history(store, uuid, "planner")) == ([(3, "message")], [])
+    assert keys_of(seen(store, uuid, "planner")) == ([(3, "message")], [])
     assert [handoff.version for handoff in handoffs(store, uuid)] == [4]
     assert {finding.version for finding in check(store, uuid) if finding.rule == "unknown-event"} == {1}

@@ -43,6 +43,7 @@ def a(system: str | None = "A", **fields: Any) -> Event:
     return assistant("a", system, **fields)
 
 
+EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 CAUSES: list[tuple[str, list[Event], list[Where]]] = [
     ("several-prompts", [a(), to("b", system="B")], [(2, None)]),
     ("several-prompts", [a(), to("b", system="B"), to("c", SWAP, "C"), to("a")], [(4, None)]),
@@ -58,8 +59,12 @@ CAUSES: list[tuple[str, list[Event], list[Where]]] = [
     ("unanswered-call", [reply("", "t1", "t2"), result("t2"), user("x")], [(1, "t1")]),
     ("unanswered-call", [reply("", "t1"), result("t1"), reply("", "t1")], [(3, "t1")]),
     ("orphan-result", [result("t1")], [(1, None)]),
-    ("orphan-result", [reply("", "t1"), clear(), result("t1")], [(3, None)]),
     ("duplicate-result", [reply("", "t1"), result("t1"), result("t1")], [(3, None)]),
+    ("nothing-removed", [a(), to("b", REMOVE)], [(2, None)]),
+    ("nothing-removed", [a(), reply("", "t1"), to("b", REMOVE, tool_call_id="t2")], [(3, None)]),
+    ("summary-cuts-pair", [reply("", "t1"), result("t1"), summary("s", 1, 1)], [(3, None)]),
+    ("summary-cuts-pair", [reply("", "t1"), result("t1"), summary("s", 2, 2)], [(3, None)]),
+    ("times-not-in-order", [user("x", occurred_at=LATER), user("y", occurred_at=EARLIER)], [(2, None)]),
     ("self-transfer", [a(), to("a")], [(2, None)]),
     ("self-transfer", [to("b"), to("b"), to("b", SWAP)], [(2, None), (3, None)]),
     ("unknown-from", [a(), to("c", **{"from": "b"})], [(2, None)]),
@@ -107,6 +112,13 @@ NEARLY: list[tuple[str, list[Event]]] = [
     ("unanswered-call", [reply("", "t1"), clear()]),
     ("unanswered-call", [reply("", "t1"), user("x"), result("t1")]),
     ("orphan-result", [reply("", "t1"), result("t1")]),
+    ("orphan-result", [reply("", "t1"), clear(), result("t1")]),
+    ("nothing-removed", [a(), reply("", "t1"), to("b", REMOVE, tool_call_id="t1")]),
+    ("nothing-removed", [a(), to("b", SWAP)]),
+    ("nothing-removed", [a(), to("b", REMOVE), rewind(1)]),
+    ("summary-cuts-pair", [reply("", "t1"), result("t1"), summary("s", 1, 2)]),
+    ("summary-cuts-pair", [reply("", "t1"), summary("s", 1, 1)]),
+    ("times-not-in-order", [user("x", occurred_at=EARLIER), user("y", occurred_at=LATER)]),
     ("orphan-result", [reply("", "t1"), result("t1"), clear()]),
     ("orphan-result", [reply("", "t1"), to("b", DELETE), result("t1")]),
     ("duplicate-result", [reply("", "t1"), result("t1"), reply("", "t1"), result("t1")]),

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, event_at, logs
 from test_append import recorded, said
-from views import assistant, clear, event, note, reply, result, rewind, summary, to, told
+from views import assistant, clear, event, note, reply, result, rewind, seen, summary, to, told
 
 from turnlog.cli import main
-from turnlog.projections import describe, handoffs, history
+from turnlog.projections import describe, handoffs
 from turnlog.store import DuplicateEvent, InvalidEvent, NameTaken, NotFound, Store, VersionConflict
 
 
 def texts(store: Store, conversation: str, at: int | None = None, scope: str = "chat") -> list[Any]:
-    return [message.content for message in history(store, conversation, scope, at)]
+    return [message.content for message in seen(store, conversation, scope, at)]
 
 
 def stretch(number: int) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ class TestLongConversations:
     @pytest.mark.parametrize("scope", ["chat", "coder"])
     def test_its_views_are_its_parent_s(self, long: Store, at: int, scope: str) -> None:
         """At any version up to the fork a view of the fork is the parent's."""
-        assert told(history(long, "fork", scope, at)) == told(history(long, "long", scope, at))
+        assert told(seen(long, "fork", scope, at)) == told(seen(long, "long", scope, at))
 
     def test_a_hundred_thousand_events(self) -> None:
         """A fork of 100,000 events is one event and is read as they are."""
@@ -116,7 +116,7 @@ def test_forks_of_forks(
                 range(1, store.version(str(number)) + 1)
             )
             for version in range(at + 1):
-                mine, parents = (history(store, str(name), scope, version) for name in (number, parent))
+                mine, parents = (seen(store, str(name), scope, version) for name in (number, parent))
                 assert told(mine) == told(parents)
         assert store.verify().faults == []
 
@@ -152,14 +152,14 @@ class TestApart:
         other = {"c": "f", "f": "c"}[name]
 
         def everything() -> Any:
-            views = [told(history(store, other, scope)) for scope in ("chat", "shared_memory")]
+            views = [told(seen(store, other, scope)) for scope in ("chat", "shared_memory")]
             about = (describe(store, other), store.scopes(other), store.scopes_in_use(other), store.version(other))
             return views, about, handoffs(store, other), [event.digest for event in store.events(other)]
 
         before = everything()
         store.append(name, later)
         assert everything() == before
-        assert told(history(store, "c", at=4)) == told(history(store, "f", at=4))
+        assert told(seen(store, "c", at=4)) == told(seen(store, "f", at=4))
 
     def test_a_redaction_is_seen(self, store: Store) -> None:
         """A redaction of what both share is seen on both sides; of what one side added, on that side alone."""

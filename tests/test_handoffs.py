@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from logs import logs, what_ifs
-from oracle import path, read
+from oracle import path
+from views import seen
 
-from turnlog.projections import Handoff, handoffs, history
+from turnlog.projections import Handoff, handoffs
 from turnlog.store import InvalidEvent, NotFound, Store, Transfer
 from turnlog.store.events import Mode
 
@@ -290,14 +291,16 @@ def test_an_unknown_mode(store: Store, what_if: Any, field: str, value: str) -> 
 @given(events=logs(16), what_if=what_ifs)
 def test_handoffs_are_the_difference_of_two_histories(events: list[dict[str, Any]], what_if: dict[str, Any]) -> None:
     """Of any transfer of any log: what `history` shows just before it and just after it is what its handoff tells."""
-    log = [read(event, version) for version, event in enumerate(events, 1)]
+    log = list(enumerate(events, 1))
     with Store(":memory:") as store:
         store.append("c", events)
         found = handoffs(store, "c", **what_if)
-        assert [handoff.version for handoff in found] == [each.version for each in log if each.type == "transfer"]
+        assert [handoff.version for handoff in found] == [
+            version for version, each in log if each["type"] == "transfer"
+        ]
         for handoff in found:
-            before = history(store, "c", handoff.scope, handoff.version - 1, **what_if)
-            after = history(store, "c", handoff.scope, handoff.version, **what_if)
+            before = seen(store, "c", handoff.scope, handoff.version - 1, **what_if)
+            after = seen(store, "c", handoff.scope, handoff.version, **what_if)
             old = {(message.version, message.origin): message for message in before.messages}
             new = {(message.version, message.origin): message for message in after.messages}
             assert (handoff.before, handoff.after, handoff.kept) == (len(old), len(new), len(old.keys() & new.keys()))
@@ -309,5 +312,4 @@ def test_handoffs_are_the_difference_of_two_histories(events: list[dict[str, Any
             assert calls <= {each for each in gone if each[2] is not None}
             assert all(hidden in after.hidden for hidden in handoff.hid)
             assert handoff.from_ == before.assistant
-            now, _ = path(log, handoff.scope)
-            assert handoff.abandoned == (handoff.version not in {each.version for each in now})
+            assert handoff.abandoned == (handoff.version not in path(events, handoff.scope))

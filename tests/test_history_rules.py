@@ -210,10 +210,10 @@ def test_pairing_across_shared_memory() -> None:
 
 
 def test_transfer_leaves_shared_calls_and_results() -> None:
-    """Removing transfer messages takes neither a shared call nor a shared result, which rule 7 may then orphan."""
+    """Removing takes no shared call, and ends no shared result, which rule 7 hides with its own call."""
     assert texts(reply("m", "t1", **SHARED), result("t1"), to("b", REMOVE, tool_call_id="t1")) == ["m", "r"]
     log = (reply("", "t1"), result("t1", **SHARED), to("b", REMOVE, tool_call_id="t1"))
-    assert hidden(*log) == [f"1 message: transfer:{REMOVE} by 3", "2 message: orphan-result by 2"]
+    assert hidden(*log) == [f"1 message: transfer:{REMOVE} by 3", f"2 message: transfer:{REMOVE} by 3"]
 
 
 # Rule 3: assistant
@@ -264,10 +264,11 @@ def test_declared_again(declared: str | None, again: str | None, expected: list[
 
 
 def test_declared_again_replaces_its_newest_prompt() -> None:
-    """Of several prompts the newest of the active one is replaced, in its place; no other one's is."""
+    """Of several prompts the newest of the active one is replaced, in its place; without one it is placed at the end
+    after a rolling transfer."""
     log = (assistant("a", "S1"), user("1"), to("a", system="S2"), user("2"), assistant("a", "S3"))
     assert (texts(*log), hidden(*log)) == (["S1", "1", "S3", "2"], ["3 prompt: assistant by 5"])
-    assert texts(assistant("a", "SA"), to("b"), assistant("b", "SB")) == ["SB", "SA"]
+    assert texts(assistant("a", "SA"), to("b"), assistant("b", "SB")) == ["SA", "SB"]
 
 
 # Rules 5 and 6: summary, clear, response

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from views import seen
 
 from turnlog.cli import main
 from turnlog.formats.document import BrokenFile
@@ -39,7 +40,7 @@ def test_several_conversations(store: Store) -> None:
     data = lines(said("1", conversation="a"), said("2", conversation="b"), said("3", conversation="a"))
     assert take(store, data) == [Imported("a", 2, 0), Imported("b", 1, 0)]
     assert take(store, data) == [Imported("a", 0, 2), Imported("b", 0, 1)]
-    assert [message.content for message in history(store, "a").messages] == ["1", "3"]
+    assert [message.content for message in seen(store, "a").messages] == ["1", "3"]
 
 
 def test_a_list_of_events(store: Store) -> None:

@@ -11,12 +11,13 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from views import seen
 
 from turnlog.cli import main
 from turnlog.formats import openai
 from turnlog.formats.transfers import TransferTools
 from turnlog.importing import Imported, import_file
-from turnlog.projections import describe, history
+from turnlog.projections import describe, timeline
 from turnlog.store import Event, Redaction, Store, Transfer, TransferContext
 from turnlog.store.events import Mode
 
@@ -33,7 +34,8 @@ def take(store: Store, document: Any, tools: TransferTools | None = None) -> lis
 
 def given_back(store: Store, **view: Any) -> Json:
     """The document of the conversation `c` as an export writes it."""
-    document = openai.write("c", history(store, "c", **view), describe(store, "c"))
+    line = timeline(store, "c", view.get("scope", "chat"))
+    document = openai.write("c", line, view.get("at"), describe(store, "c"))
     decoded: Json = json.loads(msgspec.json.encode(document))
     return decoded
 
@@ -188,7 +190,7 @@ def test_results_that_answer_nothing_are_exported(store: Store) -> None:
     """Export writes what is visible before rule 7: results that a view hides are not lost."""
     document = chat(USER, CALLED, RESULT, RESULT, RESULT | {"tool_call_id": "t9"})
     take(store, document)
-    assert {hidden.rule for hidden in history(store, "c").hidden} == {"duplicate-result", "orphan-result"}
+    assert {hidden.rule for hidden in seen(store, "c").hidden} == {"duplicate-result", "orphan-result"}
     assert given_back(store) == document
 
 
@@ -217,7 +219,7 @@ def test_a_leading_system_message_is_the_prompt(store: Store, role: str, content
     """A leading system message becomes the assistant event's prompt, with the document's tools and model."""
     first, *_ = take(store, chat({"role": role, "content": content}, USER, tools=TOOLS, model="gpt-4o"))
     assert (first.type, first.body["system"], first.body["tools"]) == ("assistant", "You help.", TOOLS)
-    view = history(store, "c")
+    view = seen(store, "c")
     assert [(message.role, message.origin) for message in view.messages] == [("system", "prompt"), ("user", "message")]
     assert (view.messages[0].content, view.tools, view.model) == ("You help.", TOOLS, "gpt-4o")
 
@@ -234,7 +236,7 @@ def test_a_later_system_message_is_a_note(store: Store) -> None:
     note = {"role": "system", "content": "It is late."}
     events = take(store, chat(note, USER, note))
     assert [event.type for event in events] == ["assistant", "message", "message"]
-    assert history(store, "c").messages[-1].origin == "message"
+    assert seen(store, "c").messages[-1].origin == "message"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_deprecated_roles(store: Store, message: Json, role: str) -> None:
 def test_a_function_answers_its_call(store: Store) -> None:
     """A function's result answers the `function_call` of its name, though neither has an id."""
     take(store, chat(USER, FUNCTION_CALL, {"role": "function", "name": "f", "content": "ok"}, FUNCTION_CALL))
-    view = history(store, "c")
+    view = seen(store, "c")
     assert [problem.rule for problem in view.problems] == ["unanswered-call"]
     assert [message.role for message in view.messages] == ["user", "assistant", "tool", "assistant"]
 
@@ -264,7 +266,7 @@ def test_what_no_field_holds_is_extra(store: Store) -> None:
     """What an importer found and no field holds is in `extra`, and visible with its message."""
     *_, event = take(store, chat(USER, {"role": "assistant", "content": "x", "refusal": None, "logprobs": {"n": 1}}))
     assert event.body["extra"] == {"refusal": None, "logprobs": {"n": 1}}
-    assert history(store, "c").messages[-1].extra == {"refusal": None, "logprobs": {"n": 1}}
+    assert seen(store, "c").messages[-1].extra == {"refusal": None, "logprobs": {"n": 1}}
 
 
 # What is hidden stays hidden.

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from test_append import recorded, said
 
 from turnlog.cli import main
-from turnlog.projections import catch_up, history, rebuild, search
+from turnlog.projections import history, search
+from turnlog.projections.search import catch_up, rebuild
 from turnlog.store import Store, line_of, read_line
 from turnlog.store.database import Database
 

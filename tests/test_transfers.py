@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from views import seen
 
 from turnlog.cli import main
 from turnlog.formats.transfers import TransferTools
 from turnlog.importing import import_file
-from turnlog.projections import handoffs, history
+from turnlog.projections import handoffs
 from turnlog.store import Event, Store
 from turnlog.store.events import Mode
 
@@ -279,7 +280,7 @@ def test_the_airline_s_handoffs(store: Store) -> None:
 def test_an_inferred_transfer_projects_like_any_other(store: Store) -> None:
     """What if it had removed its tool messages? The call and its result are hidden by the inferred transfer."""
     take(store, calls(("t1", "transfer_to_b")), result(), tools=TransferTools())
-    view = history(store, "c", mode=REMOVE)
+    view = seen(store, "c", mode=REMOVE)
     assert [message.content for message in view.messages] == ["hi"]
     assert [(hidden.version, hidden.by) for hidden in view.hidden] == [(2, 4), (3, 4)]
     assert view.assistant == "b"

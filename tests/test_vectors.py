@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from views import seen
 
 from turnlog.cli import main
-from turnlog.projections import history
 from turnlog.store import Store
 
 DATA = Path(__file__).parent / "data"
@@ -45,7 +45,7 @@ def test_python(events: list[dict[str, Any]], view: dict[str, Any]) -> None:
     modes = {int(version): mode for version, mode in query.pop("modes", {}).items()}
     with Store(":memory:") as store:
         store.append("c", events)
-        holds(history(store, "c", modes=modes, **query).to_dict(), view)
+        holds(seen(store, "c", modes=modes, **query).to_dict(), view)
 
 
 @pytest.mark.parametrize(("events", "view"), VIEWS)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from turnlog.projections import MODES, History, VisibleMessage, history
+import msgspec
+from oracle import oracle
+
+from turnlog.projections import MODES, History, Timeline, VisibleMessage, timeline
+from turnlog.projections import problems as findings
 from turnlog.store import Store
+from turnlog.store.events import Mode
 
 Event = dict[str, Any]
 Key = tuple[int, str]
@@ -62,12 +67,44 @@ def redact(target: int, replacement: str | None = None) -> Event:
     return event("redaction", target=target, reason="asked", replacement=replacement)
 
 
-def view(*events: Event, **query: Any) -> History:
-    with Store(":memory:") as store:
-        store.append("c", events)
-        found = history(store, "c", **query)
-        found.to_dict()  # All of it is worked out when first asked for, while the store is open.
-        return found
+class Seen(History):
+    """A history with all that can be asked beside it: what is hidden, what is held, and the findings.
+
+    It keeps its store open.
+    """
+
+    def __init__(self, line: Timeline, history: History) -> None:
+        self.__dict__.update(history.__dict__)
+        self.hidden = line.hidden(history.version)
+        self.problems = findings(line, history.version)
+        self.held = line.held(history.version)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the view as `history --json` prints it."""
+        more = {"hidden": self.hidden, "problems": self.problems}
+        document: dict[str, Any] = json.loads(msgspec.json.encode(super().to_dict() | more))
+        return document
+
+
+def seen(
+    store: Store,
+    conversation: str = "c",
+    scope: str = "chat",
+    at: Any = None,
+    mode: Mode | None = None,
+    modes: Any = None,
+    last: int | None = None,
+) -> Seen:
+    """Return a view of a store's conversation, with all that can be asked beside it."""
+    line = timeline(store, conversation, scope, mode=mode, modes=modes)
+    return Seen(line, line.at(at, last=last))
+
+
+def view(*events: Event, **query: Any) -> Seen:
+    """Return a view of these events."""
+    store = Store(":memory:")
+    store.append("c", events)
+    return seen(store, "c", **query)
 
 
 def texts(*events: Event, **query: Any) -> list[Any]:
@@ -87,9 +124,9 @@ def problems(*events: Event, **query: Any) -> list[tuple[int, str, str | None]]:
     return [(problem.version, problem.rule, problem.call) for problem in found if problem.rule in REPAIRS]
 
 
-def told(view: History) -> dict[str, Any]:
+def told(view: Seen) -> dict[str, Any]:
     """A view as the oracle tells it."""
-    document = json.loads(json.dumps(view.to_dict(), allow_nan=False))
+    document = view.to_dict()
     problems = [problem for problem in document["problems"] if problem["rule"] in REPAIRS]
     return {
         "assistant": view.assistant,
@@ -106,7 +143,19 @@ def _told(message: VisibleMessage) -> dict[str, Any]:
     return found | ({} if message.tool_call_id is None else {"tool_call_id": message.tool_call_id})
 
 
-def keys_of(view: History) -> tuple[list[Key], list[Key]]:
+def foretold(log: list[Event], scope: str = "chat", last: int | None = None, **query: Any) -> dict[str, Any]:
+    """Return what the oracle says of a view, as `told` writes it."""
+    found = oracle(log, scope, **query)
+    messages = [{key: each[key] for key in each if key not in ("source", "text_only")} for each in found["messages"]]
+    return {
+        "assistant": found["assistant"],
+        "messages": messages if last is None else messages[max(0, len(messages) - last) :],
+        "hidden": [{key: each[key] for key in each if each[key] is not None} for each in found["hidden"]],
+        "problems": [problem for problem in found["problems"] if problem["rule"] in REPAIRS],
+    }
+
+
+def keys_of(view: Seen) -> tuple[list[Key], list[Key]]:
     """What is visible and what is hidden, each by the event that placed it and what it is of that event."""
-    visible: list[Key] = [(message.version, message.origin) for message in view]
+    visible: list[Key] = [(message.version, message.origin) for message in view.messages]
     return visible, [(entry.version, entry.origin) for entry in view.hidden if entry.call is None]
