@@ -21,9 +21,9 @@ SEPARATOR = "\u200b"
 
 _FIELDS = ("title", "system", "first_message", "content", "response", "text", "message", "reason", "replacement")
 # What is text in a part, in the kinds of parts that models and their providers write.
-_OF_A_PART = ("text", "thinking", "reasoning", "refusal", "transcript", "title", "filename", "name")
+_OF_A_PART = ("text", "thinking", "reasoning", "refusal", "transcript", "title", "filename", "name", "toolName")
 _INSIDE_A_PART = ("summary", "audio", "input_audio", "file", "input_file")
-_JSON_OF_A_PART = ("arguments", "input", "content")
+_JSON_OF_A_PART = ("arguments", "args", "input", "content")
 
 _LOOKS_LIKE_JSON = re.compile(r'\s*[\[{"]')
 # Numbers stay as they were written, and of keys that come twice both are kept.
