@@ -28,8 +28,8 @@ _NORMAL, _FULL = 1, 2  # SQLite's numbers for `PRAGMA synchronous`.
 _WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 
 
-def _lenient(text: bytes) -> str:
-    """Text, damaged or not; the NUL at the end of damaged text stands in no text that was ever stored."""
+def lenient_text(text: bytes) -> str:
+    """Return text, damaged or not; what is damaged ends with a NUL, which no stored text does."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -418,7 +418,7 @@ class Database:
                 code: int | None = getattr(error, "sqlite_errorcode", None)
                 if code is None and self._connection.text_factory is str:
                     # Text that is not UTF-8 can only be damage, and damage must not keep anybody from reading.
-                    self._connection.text_factory = _lenient
+                    self._connection.text_factory = lenient_text
                     continue
                 if code is None or code & 0xFF != sqlite3.SQLITE_BUSY:
                     raise

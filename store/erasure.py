@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import searching
 from .chain import digest_of_body
 from .database import Database
 from .errors import NotFound
 from .events import SummaryFrame, read_frame
+from .search_file import purge
 from .streams import OPEN, Stream
 
 
@@ -43,7 +43,7 @@ def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
     if erased or db.rewrite_due:
         db.erased()
     if erased:
-        searching.purge(db, erased)
+        purge(db, erased)
 
 
 def targets(db: Database, stream: Stream, versions: Sequence[int]) -> list[Target]:

@@ -1,9 +1,4 @@
-"""The search index: an FTS5 table beside the log, derived from it, caught up when it is used, dropped by an erasure.
-
-The index holds words and positions, no texts. FTS5 can take a row's words out of it only by merging the whole index
-(before SQLite 3.42) or by a format that older builds cannot read (since then), so an erasure drops it, within its own
-transaction, and the next search makes it again. The file is written anew for an erasure anyway, which costs as much.
-"""
+"""The search index: an FTS5 table beside the log, derived from it, caught up when it is used, dropped by an erasure."""
 
 from __future__ import annotations
 
@@ -13,147 +8,37 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any, TypeVar
 
-from .database import Database
+from .database import Database, lenient_text
 from .errors import StoreBusy, StoreReadOnly, StoreUnusable
-from .excerpts import TOKENIZE, Excerpts
+from .excerpts import Excerpts
+from .search_audit import differences
+from .search_file import (
+    INSERT,
+    MATCH,
+    ROWS,
+    SEARCH,
+    SHADOWS,
+    drop,
+    entry_of,
+    is_sealed,
+    is_unwritable,
+    position_of,
+    rows_after,
+    seal,
+    step,
+    top_of,
+)
 from .streams import Stream
 from .words import spaced, words_of
+
+__all__ = ["MAX_WAIT", "Index", "Memory", "Progress", "is_unwritable"]
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
-# Which words an event has: raised when a change of `words` finds others, so that an older index is made again.
-RULES = 1
 MAX_WAIT = 0.1  # Seconds; what is not had by then is answered in memory.
-_STEP = 0.006  # Seconds of a step's own work; what FTS5 does when it commits comes on top.
 _PAUSE = 0.001  # Seconds between two steps, in which others get the lock.
 _CONTENDED = 0.004  # The same when others have written, who try again within this time.
-_ROWS = 64
-
-SEARCH = f"CREATE VIRTUAL TABLE search USING fts5 (text, content = '', {TOKENIZE})"
-_CHECKPOINT = (
-    "CREATE TABLE search_checkpoint (only INTEGER PRIMARY KEY CHECK (only = 1), position INTEGER NOT NULL,"
-    " rules INTEGER NOT NULL) STRICT"
-)
-SHADOWS = ("search_data", "search_idx", "search_docsize")
-_NAMES = ("search", "search_checkpoint", *SHADOWS, "search_content", "search_config")
-_OURS = f"({', '.join(repr(name) for name in _NAMES)})"
-INSERT = "INSERT INTO search (rowid, text) VALUES (?, ?)"
-_MATCH = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank, rowid"
-# Errors that say that the file cannot be written just now, not that the index in it is damaged.
-_UNWRITABLE = frozenset(
-    (
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_AUTH,
-    )
-)
-
-
-def position_of(db: Database) -> int | None:
-    """Return the position up to which the file's index has come: 0 if there is none, None if it cannot be trusted."""
-    tables = dict(db.rows(f"SELECT name, sql FROM sqlite_schema WHERE name IN {_OURS}"))
-    if not tables:
-        return 0
-    if tables.get("search") != SEARCH or tables.get("search_checkpoint") != _CHECKPOINT:
-        return None
-    try:
-        rows = db.rows(
-            "SELECT position, rules, (SELECT max(id) FROM search_docsize), (SELECT max(position) FROM events)"
-            " FROM search_checkpoint"
-        )
-    except sqlite3.DatabaseError as error:
-        if is_unwritable(error):
-            raise
-        return None
-    if len(rows) != 1:
-        return None
-    position, rules, last, top = rows[0]
-    return int(position) if rules == RULES and 0 < position <= (top or 0) and (last or 0) <= position else None
-
-
-def top_of(db: Database) -> int:
-    """Return the position of the log's last event; 0 if there is none."""
-    return int((db.row("SELECT max(position) FROM events") or (0,))[0] or 0)
-
-
-def rows_after(db: Database, position: int, count: int) -> list[tuple[int, str | None]]:
-    """Return position and body of the next events of the log."""
-    return db.rows("SELECT position, body FROM events WHERE position > ? ORDER BY position LIMIT ?", (position, count))
-
-
-def entry_of(row: tuple[int, str | None]) -> tuple[int, str] | None:
-    """Return the index's row for an event; None if it says nothing or was erased."""
-    text = words_of(row[1]) if isinstance(row[1], str) else ""
-    return (row[0], spaced(text)) if text else None
-
-
-def is_unwritable(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file cannot be written or read just now; else something is damaged."""
-    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _UNWRITABLE
-
-
-def purge(db: Database, positions: Sequence[int]) -> None:
-    """Drop the index if it may hold a word of these events, inside the transaction that erases them."""
-    held = position_of(db)
-    if held is None or any(position <= held for position in positions):
-        drop(db)
-
-
-def drop(db: Database) -> None:
-    """Drop the index, whatever state it is in, inside the caller's transaction."""
-    for name in _NAMES:
-        row = db.row("SELECT type FROM sqlite_schema WHERE name = ?", (name,))
-        if row is None:
-            continue
-        try:
-            db.rows(f"DROP {'VIEW' if row[0] == 'view' else 'TABLE'} {name}")
-        except sqlite3.DatabaseError as error:
-            if is_unwritable(error):
-                raise
-            _forget(db, name)
-
-
-def _forget(db: Database, name: str) -> None:
-    """Take a table out of the schema that is too damaged to be dropped; its pages go when the file is written anew."""
-    version = int((db.row("PRAGMA schema_version") or (0,))[0])
-    db.rows("PRAGMA writable_schema = ON")
-    try:
-        db.rows("DELETE FROM sqlite_schema WHERE tbl_name = ?", (name,))
-        db.rows(f"PRAGMA schema_version = {version + 1}")
-    finally:
-        db.rows("PRAGMA writable_schema = RESET")
-
-
-def _step(db: Database) -> tuple[int, int]:
-    """Take events in for a few milliseconds, inside a transaction; return how many, and up to which position."""
-    began = time.perf_counter()
-    position = position_of(db)
-    if position is None:
-        drop(db)
-        position = 0
-    if not position and not db.rows("SELECT 1 FROM sqlite_schema WHERE name = 'search'"):
-        db.rows(SEARCH)
-        db.rows(_CHECKPOINT)
-    count = 0
-    while time.perf_counter() - began < _STEP and (rows := rows_after(db, position, _ROWS)):
-        for row in rows:
-            entry = entry_of(row)
-            if entry is not None:
-                db.insert(INSERT, [entry])
-            position = row[0]
-            count += 1
-            if time.perf_counter() - began >= _STEP:
-                break
-    db.insert("INSERT OR REPLACE INTO search_checkpoint (only, position, rules) VALUES (1, ?, ?)", [(position, RULES)])
-    return count, position
 
 
 class Memory:
@@ -190,7 +75,7 @@ class Memory:
 
     def take_in(self, db: Database) -> int:
         """Take in the next events of the log, at most a thousand; return how many there were."""
-        rows = rows_after(db, self.position, 16 * _ROWS)
+        rows = rows_after(db, self.position, 16 * ROWS)
         if rows:
             self.connection.execute("BEGIN")
             self.connection.executemany(INSERT, (entry for row in rows if (entry := entry_of(row)) is not None))
@@ -200,7 +85,19 @@ class Memory:
 
     def matches(self, expression: str) -> list[int]:
         """Return the positions of the events that an expression of FTS5 matches, best first."""
-        return [position for (position,) in self.connection.execute(_MATCH, (expression,))]
+        return [position for (position,) in self.connection.execute(MATCH, (expression,))]
+
+
+class _Reader:
+    """Reads a state of the store through a connection that nobody else uses."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.text_factory = lenient_text
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        return self._connection.execute(sql, parameters).fetchall()
 
 
 class Index:
@@ -242,6 +139,22 @@ class Index:
             drop(self._db)
         return self.catch_up(progress)
 
+    def differences(self) -> list[str]:
+        """Compare the file's index with the log, as far as it has come; return what differs, one a line.
+
+        Nothing is written, and an error in reading the index is a difference. An index that is behind, or not there,
+        agrees with the log.
+        """
+        try:
+            if self._db.path == ":memory:":
+                with self._db.lock:
+                    return differences(self._db)
+            with closing(self._db.connect(read_only=True)) as connection:
+                connection.execute("BEGIN")
+                return differences(_Reader(connection))
+        except (sqlite3.Error, StoreUnusable, StoreBusy) as error:
+            return [f"search index: cannot be read: {error}"]
+
     def find(
         self, phrases: Sequence[str], stream: Stream | None, scope: str | None, since: int | None, until: int | None
     ) -> Iterator[tuple[str, int]]:
@@ -279,7 +192,7 @@ class Index:
             attempts -= 1
             try:
                 if self._in_file(_quietly)[0]:
-                    return [position for (position,) in self._db.rows(_MATCH, (expression,))]
+                    return [position for (position,) in self._db.rows(MATCH, (expression,))]
                 return self._in_memory(_quietly, lambda memory: memory.matches(expression))[0]
             except sqlite3.Error as error:
                 if not attempts:
@@ -296,10 +209,12 @@ class Index:
             try:
                 version = db.row("PRAGMA data_version")
                 if position_of(db) == (top := top_of(db)):
+                    if not (inside or db.read_only):
+                        self._seal()
                     with db.lock:
                         self._forget_memory()
                     return True, count
-                taken, position = db.derive(lambda: _step(db), MAX_WAIT)
+                taken, position = db.derive(lambda: step(db), MAX_WAIT)
             except (StoreBusy, StoreReadOnly):
                 return False, count
             except sqlite3.Error as error:
@@ -314,6 +229,12 @@ class Index:
             progress(position, max(position, top))
             if not inside:
                 time.sleep(_PAUSE if db.row("PRAGMA data_version") == version else _CONTENDED)
+
+    def _seal(self) -> None:
+        """Let it be noticed if somebody else writes to the file's index; the next search does it if this one cannot."""
+        with suppress(StoreBusy, sqlite3.Error):
+            if top_of(self._db) and not is_sealed(self._db):
+                self._db.derive(lambda: seal(self._db), 0)
 
     def _in_memory(self, progress: Progress, ask: Callable[[Memory], T]) -> tuple[T, int]:
         """Ask an index in memory that has all events; return the answer, and how many events it took in."""

@@ -1,0 +1,213 @@
+"""The search index as rows of the store's file: how far it has come, taking events in, and dropping it.
+
+The index holds words and positions, no texts. FTS5 can take a row's words out of it only by merging the whole index
+(before SQLite 3.42) or by a format that older builds cannot read (since then), so an erasure drops it, within its own
+transaction, and the next search makes it again. The file is written anew for an erasure anyway, which costs as much.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from hashlib import sha256
+from typing import Any, Protocol
+
+from .database import Database
+from .errors import StoreUnusable
+from .excerpts import TOKENIZE
+from .words import spaced, words_of
+
+# Which words an event has: raised when a change of `words` finds others, so that an older index is made again.
+RULES = 1
+_STEP = 0.006  # Seconds of a step's own work; what FTS5 does when it commits comes on top.
+ROWS = 64
+
+SEARCH = f"CREATE VIRTUAL TABLE search USING fts5 (text, content = '', {TOKENIZE})"
+_CHECKPOINT = (
+    "CREATE TABLE search_checkpoint (only INTEGER PRIMARY KEY CHECK (only = 1), position INTEGER NOT NULL,"
+    " rules INTEGER NOT NULL, seal BLOB) STRICT"
+)
+# Two small rows of FTS5's own, its totals and its segments, which change with everything that is written to it.
+_SEALED = "SELECT coalesce(CAST(block AS BLOB), x'') FROM search_data WHERE id IN (1, 10) ORDER BY id"
+SHADOWS = ("search_data", "search_idx", "search_docsize")
+_NAMES = ("search", "search_checkpoint", *SHADOWS, "search_content", "search_config")
+_OURS = f"({', '.join(repr(name) for name in _NAMES)})"
+INSERT = "INSERT INTO search (rowid, text) VALUES (?, ?)"
+MATCH = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank, rowid"
+# Errors that say that the file cannot be written just now, not that the index in it is damaged.
+_UNWRITABLE = frozenset(
+    (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_AUTH,
+    )
+)
+
+
+class Readable(Protocol):
+    """What a state of the store can be read through: the store's own connection, or another."""
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        ...
+
+
+def position_of(db: Readable) -> int | None:
+    """Return the position up to which the file's index has come: 0 if there is none, None if it cannot be trusted."""
+    tables = dict(db.rows(f"SELECT name, sql FROM sqlite_schema WHERE name IN {_OURS}"))
+    if not tables:
+        return 0
+    if tables.get("search") != SEARCH or tables.get("search_checkpoint") != _CHECKPOINT:
+        return None
+    try:
+        rows = db.rows(
+            "SELECT position, rules, (SELECT max(id) FROM search_docsize), (SELECT max(position) FROM events), seal"
+            " FROM search_checkpoint"
+        )
+        if len(rows) != 1:
+            return None
+        position, rules, last, top, seal = rows[0]
+        if seal is not None and seal != _seal(db):
+            return None
+    except sqlite3.DatabaseError as error:
+        if is_unwritable(error):
+            raise
+        return None
+    return int(position) if rules == RULES and 0 < position <= (top or 0) and (last or 0) <= position else None
+
+
+def is_sealed(db: Readable) -> bool:
+    """Return whether it would be noticed if somebody else wrote to the file's index."""
+    return db.rows("SELECT 1 FROM search_checkpoint WHERE seal IS NOT NULL") != []
+
+
+def seal(db: Database) -> None:
+    """Write down how the index is now, inside a transaction that has not written to it.
+
+    FTS5 writes when a transaction ends, so that the one that took events in cannot do it.
+    """
+    if position_of(db) and not is_sealed(db):
+        db.insert("UPDATE search_checkpoint SET seal = ?", [(_seal(db),)])
+
+
+def _seal(db: Readable) -> bytes:
+    return sha256(b"".join(block for (block,) in db.rows(_SEALED))).digest()
+
+
+def top_of(db: Readable) -> int:
+    """Return the position of the log's last event; 0 if there is none."""
+    return int(db.rows("SELECT max(position) FROM events")[0][0] or 0)
+
+
+def rows_after(db: Readable, position: int, count: int) -> list[tuple[int, str | None]]:
+    """Return position and body of the next events of the log."""
+    return db.rows("SELECT position, body FROM events WHERE position > ? ORDER BY position LIMIT ?", (position, count))
+
+
+def entry_of(row: tuple[int, str | None]) -> tuple[int, str] | None:
+    """Return the index's row for an event; None if it says nothing or was erased."""
+    text = words_of(row[1]) if isinstance(row[1], str) else ""
+    return (row[0], spaced(text)) if text else None
+
+
+def is_unwritable(error: sqlite3.Error) -> bool:
+    """Return whether an error says that the file cannot be written or read just now; else something is damaged."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _UNWRITABLE
+
+
+def purge(db: Database, positions: Sequence[int]) -> None:
+    """Drop the index if it may hold a word of these events, inside the transaction that erases them."""
+    if not db.rows(f"SELECT 1 FROM sqlite_schema WHERE name IN {_OURS}"):
+        return
+    if not _is_sound(db):
+        _forget(db, _NAMES)
+        return
+    held = position_of(db)
+    if held is None or any(position <= held for position in positions):
+        _drop(db)
+
+
+def drop(db: Database) -> None:
+    """Drop the index, whatever state it is in, inside the caller's transaction."""
+    if _is_sound(db):
+        _drop(db)
+    else:
+        _forget(db, _NAMES)
+
+
+def _drop(db: Database) -> None:
+    for name in _NAMES:
+        row = db.row("SELECT type FROM sqlite_schema WHERE name = ?", (name,))
+        if row is None:
+            continue
+        try:
+            db.rows(f"DROP {row[0]} {name}")
+        except sqlite3.DatabaseError as error:
+            if is_unwritable(error):
+                raise
+            _forget(db, [name])
+
+
+def _is_sound(db: Database) -> bool:
+    """Return whether the pages of the index's tables can be read; a write transaction that meets a bad one is lost.
+
+    So they are read through another connection, as they were last committed.
+    """
+    if db.path == ":memory:":
+        return True
+    try:
+        with closing(db.connect(read_only=True)) as connection:
+            names = connection.execute(
+                f"SELECT name FROM sqlite_schema WHERE rootpage > 0 AND name IN {_OURS}"
+            ).fetchall()
+            return all(connection.execute(f"PRAGMA quick_check({name})").fetchall() == [("ok",)] for (name,) in names)
+    except StoreUnusable:
+        return True
+    except sqlite3.DatabaseError as error:
+        return is_unwritable(error)
+
+
+def _forget(db: Database, names: Sequence[str]) -> None:
+    """Take tables out of the schema that are too damaged to be dropped, and have the file written anew without them."""
+    version = int((db.row("PRAGMA schema_version") or (0,))[0])
+    db.rows("PRAGMA writable_schema = ON")
+    try:
+        for name in names:
+            db.rows("DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1", (name,))
+        db.rows(f"PRAGMA schema_version = {version + 1}")
+    finally:
+        db.rows("PRAGMA writable_schema = RESET")
+    db.erased()
+
+
+def step(db: Database) -> tuple[int, int]:
+    """Take events in for a few milliseconds, inside a transaction; return how many, and up to which position."""
+    began = time.perf_counter()
+    position = position_of(db)
+    if position is None:
+        drop(db)
+        position = 0
+    if not position and not db.rows("SELECT 1 FROM sqlite_schema WHERE name = 'search'"):
+        db.rows(SEARCH)
+        db.rows(_CHECKPOINT)
+    count = 0
+    while time.perf_counter() - began < _STEP and (rows := rows_after(db, position, ROWS)):
+        for row in rows:
+            entry = entry_of(row)
+            if entry is not None:
+                db.insert(INSERT, [entry])
+            position = row[0]
+            count += 1
+            if time.perf_counter() - began >= _STEP:
+                break
+    db.insert("INSERT OR REPLACE INTO search_checkpoint VALUES (1, ?, ?, NULL)", [(position, RULES)])
+    return count, position
