@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,6 +17,7 @@ from .database import Database
 from .errors import InvalidEvent
 from .events import ForkFrame, RedactionFrame, read_frame
 from .exchange import follows_from_body
+from .searching import Index
 from .streams import OPEN, Head, Segment
 
 
@@ -31,11 +32,15 @@ class Fault:
 
 @dataclass
 class Verified:
-    """What was looked at, and what is wrong with it."""
+    """What was looked at, and what is wrong with it.
+
+    `derived` has notes on what is derived from the log and differs from it: no faults, since it can be made again.
+    """
 
     conversations: int = 0
     events: int = 0
     faults: list[Fault] = field(default_factory=list)
+    derived: list[str] = field(default_factory=list)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -90,8 +95,9 @@ def verify(
     against: Checkpoint | None,
     key: bytes | None,
     progress: Callable[[int, int], None],
+    derived: Callable[[], Iterable[str]] = tuple,
 ) -> Verified:
-    """See `Store.verify`; `pages` reads a segment's events."""
+    """See `Store.verify`; `pages` reads a segment's events, and `derived` compares what is derived from the log."""
     found = Verified()
     found.faults += _triggers(db)
     found.faults += _strays(db)
@@ -106,6 +112,7 @@ def verify(
             found.faults.append(fault)
     if against is not None:
         found.faults += _compare(db, against, key)
+    found.derived += [*Index(db).differences(), *derived()]
     return found
 
 

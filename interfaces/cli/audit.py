@@ -41,6 +41,8 @@ def verify(store: Store, file: str | None, key_file: str | None, as_json: bool) 
             where = "the store" if fault.conversation is None else f"conversation {output.safe(fault.conversation)}"
             version = "" if fault.version is None else f", version {fault.version}"
             click.echo(f"{where}{version}: {fault.why}")
+        for note in found.derived:
+            click.echo(f"derived: {output.safe(note)}")
         verdict = output.counted(len(found.faults), "fault") if found.faults else "no fault"
         read = f"{output.counted(found.events, 'event')} of {output.counted(found.conversations, 'conversation')}"
         click.echo(f"{read}: {verdict}")
