@@ -15,7 +15,9 @@ from typing import Any, Literal, TypeVar
 import sqlite_utils
 
 from . import migrations
+from .backup import copy
 from .errors import NewerStore, StoreBusy, StoreReadOnly, StoreUnusable
+from .transaction import Transaction
 
 Durability = Literal["full", "normal"]
 T = TypeVar("T")
@@ -34,25 +36,6 @@ def lenient_text(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError:
         return text.decode("utf-8", "replace") + "\0"
-
-
-class Transaction:
-    """What `Database.transaction` gives: `with` begins it, and ends it or, after an error, undoes it."""
-
-    __slots__ = ("_database", "_nested")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._nested = False
-
-    def __enter__(self) -> None:
-        self._nested = self._database.begin()
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is None:
-            self._database.commit(self._nested)
-        else:
-            self._database.roll_back(self._nested, error)
 
 
 class Database:
@@ -99,12 +82,12 @@ class Database:
             self._connection.close()
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         with self._lock:
             return self._retried(lambda: self._connection.execute(sql, parameters).fetchall())
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """The first row of a query."""
+        """Return the first row of a query."""
         with self._lock:
             row: tuple[Any, ...] | None = self._retried(lambda: self._connection.execute(sql, parameters).fetchone())
             return row
@@ -181,7 +164,7 @@ class Database:
                     self._connection.execute("COMMIT")
 
     def transaction(self) -> Transaction:
-        """A write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
+        """Return a write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
 
         :raises StoreBusy: the lock was not had in time.
         :raises StoreReadOnly: the store was opened read-only.
@@ -206,7 +189,7 @@ class Database:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is going on."""
+        """Return whether a transaction is going on."""
         return self._connection.in_transaction
 
     def commit(self, nested: bool) -> None:
@@ -240,7 +223,7 @@ class Database:
             raise StoreUnusable(self.path, f"cannot be written: {error}") from error
 
     def remembered(self, key: str) -> Any:
-        """Inside a transaction: what was remembered, unless anything at all has been written since then; else None."""
+        """Return what was remembered, inside a transaction; None if anything at all has been written since then."""
         as_of = self._as_of()
         if as_of != self._memory_as_of:
             self._memory.clear()
@@ -248,7 +231,7 @@ class Database:
         return self._memory.get(key)
 
     def remember(self, keys: tuple[str | None, str | None], value: Any) -> None:
-        """Inside a transaction that has looked at what is remembered, and whose writes left the rest of it true."""
+        """Remember something, inside a transaction that looked at what is remembered and left the rest of it true."""
         if len(self._memory) >= _MEMORY:
             self._memory.clear()
         self._memory[keys[0]] = self._memory[keys[1]] = value
@@ -266,12 +249,12 @@ class Database:
 
     @property
     def left_every_file(self) -> bool:
-        """Whether nothing that was erased, by whomever, is still in a file."""
+        """Return whether nothing that was erased, by whomever, is still in a file."""
         return self._left and not self._erasing and not self.rewrite_due
 
     @property
     def rewrite_due(self) -> bool:
-        """Whether something was erased and the file has not been written anew since."""
+        """Return whether something was erased and the file has not been written anew since."""
         return self._user_version() % 2 == 1
 
     def _rewrite(self) -> bool:
@@ -321,32 +304,12 @@ class Database:
 
         :raises StoreUnusable: the target exists or cannot be written.
         """
-        if Path(target).exists():
-            raise StoreUnusable(str(target), "exists already; a backup goes to a new file")
         source = self._connection if self.path == ":memory:" else self.connect(self.read_only)
-        begun = False
         try:
-            copy = sqlite3.connect(target)
-            try:
-                # The open read transaction keeps writers from making the backup start again.
-                self._retried(lambda: source.execute("BEGIN"))
-                begun = True
-                self._retried(lambda: source.execute("SELECT count(*) FROM sqlite_schema").fetchone())
-                source.backup(copy, pages=1024, progress=progress and (lambda _, left, total: progress(left, total)))
-                source.execute("COMMIT")
-            finally:
-                copy.close()
-        except sqlite3.Error as error:
-            Path(target).unlink(missing_ok=True)
-            raise StoreUnusable(str(target), f"cannot be written: {error}") from None
-        except BaseException:
-            Path(target).unlink(missing_ok=True)
-            raise
+            copy(source, Path(target), self._retried, progress)
         finally:
             if source is not self._connection:
                 source.close()
-            elif begun and source.in_transaction:
-                source.execute("ROLLBACK")
 
     @contextmanager
     def alone(self) -> Iterator[sqlite3.Connection]:
@@ -406,7 +369,7 @@ class Database:
             raise StoreUnusable(self.path, "is not a turnlog store")
 
     def _retried(self, attempt: Callable[[], T], patience: float | None = None) -> T:
-        """What `attempt` returns, tried again after random pauses while another process has the lock."""
+        """Return what `attempt` returns, tried again after random pauses while another process has the lock."""
         deadline: float | None = None
         timeout = self._timeout if patience is None else patience
         while True:

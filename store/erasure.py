@@ -39,7 +39,7 @@ def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
             "UPDATE events SET body = NULL, salt = NULL, body_digest = ? WHERE conversation = ? AND version = ?",
             (digest_of_body(salt, body), stream.key, version),
         )
-    # What somebody else erased and has not come to, perhaps of these same events, is seen to with it.
+    # What somebody else erased and has not come to, perhaps of these same events, is done with it.
     if erased or db.rewrite_due:
         db.erased()
     if erased:
@@ -47,7 +47,7 @@ def erase(db: Database, stream: Stream, versions: Sequence[int]) -> None:
 
 
 def targets(db: Database, stream: Stream, versions: Sequence[int]) -> list[Target]:
-    """The events of these versions, each with the conversation that owns it.
+    """Return the events of these versions, each with the conversation that owns it.
 
     :raises NotFound: there is no such version.
     """
@@ -62,7 +62,7 @@ def targets(db: Database, stream: Stream, versions: Sequence[int]) -> list[Targe
 
 
 def covering_summaries(db: Database, stream: Stream, wanted: Sequence[Target]) -> list[Target]:
-    """The summaries that cover any of these events: in the conversations that own them, and in all their forks."""
+    """Return the summaries that cover any of these events: in the conversations that own them, and in their forks."""
     found = []
     for target in wanted:
         segment = stream.owner(target.version)
@@ -80,7 +80,7 @@ def covering_summaries(db: Database, stream: Stream, wanted: Sequence[Target]) -
 
 
 def own_content(db: Database, stream: Stream) -> list[Target]:
-    """The events that a conversation itself owns and that say more than their frame does."""
+    """Return the events that a conversation itself owns and that say more than their frame does."""
     own = stream.lineage[-1]
     rows = db.rows(
         "SELECT version, type, scope FROM events WHERE conversation = ? AND body IS NOT NULL AND body <> frame"
@@ -91,7 +91,7 @@ def own_content(db: Database, stream: Stream) -> list[Target]:
 
 
 def _forks(db: Database, key: int, version: int) -> list[tuple[int, str]]:
-    """The conversations that share a version by forking, directly or not."""
+    """Return the conversations that share a version by forking, directly or not."""
     return [
         (child, identity)
         for child, identity in db.rows(

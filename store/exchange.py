@@ -62,13 +62,13 @@ class Restored:
 
 
 def line_of(event: Event, name: str | None = None) -> str:
-    """An event as a line of the `events` format, without the newline; the body's text stands as it is at the end."""
+    """Return an event as a line of the `events` format, without the newline; the body's text is as it is at its end."""
     body = "{}" if event.body_text is None else event.body_text
     return _prefix(event, name) + ("}" if body == "{}" else "," + body[1:])
 
 
 def read_line(text: str) -> Exported:
-    """The event of such a line.
+    """Return the event of such a line.
 
     :raises InvalidEvent: names the field that is missing or not what it should be.
     """
@@ -181,7 +181,7 @@ def _begin(db: Database, event: Event, name: str | None) -> Stream:
 
 
 def _before(db: Database, stream: Stream, event: Event) -> Head:
-    """What the first line of a conversation must follow: an export may begin where the store already has its events."""
+    """Return what the first line of a conversation must follow: an export may begin where the store has its events."""
     row = db.row(
         "SELECT version, digest, recorded_at FROM events WHERE conversation = ? AND version = ?",
         (stream.key, event.version - 1),
@@ -219,7 +219,7 @@ def _link(stream: Stream, head: Head, event: Event) -> Head:
 
 
 def follows_from_body(event: Event) -> bool:
-    """Whether an event's frame is the one that its body gives, as far as this build can tell.
+    """Return whether an event's frame is the one that its body gives, as far as this build can tell.
 
     It cannot of a redacted event, of a type it does not know, or where a newer build has written a value it does not.
     """

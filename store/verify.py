@@ -62,7 +62,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoint(db: Database, key: bytes | None = None) -> Checkpoint:
-    """See `Store.checkpoint`."""
+    """Return where every conversation is; see `Store.checkpoint`."""
     rows = db.rows(
         "SELECT conversations.uuid, events.version, events.digest FROM conversations"
         " JOIN events ON events.conversation = conversations.key AND events.version ="
@@ -75,7 +75,7 @@ def checkpoint(db: Database, key: bytes | None = None) -> Checkpoint:
 
 
 def read_checkpoint(data: bytes) -> Checkpoint:
-    """A checkpoint from its file.
+    """Return a checkpoint from its file.
 
     :raises InvalidEvent: it is not one, or a newer build's.
     """
@@ -97,7 +97,11 @@ def verify(
     progress: Callable[[int, int], None],
     derived: Callable[[], Iterable[str]] = tuple,
 ) -> Verified:
-    """See `Store.verify`; `pages` reads a segment's events, and `derived` compares what is derived from the log."""
+    """Recompute every digest; see `Store.verify`.
+
+    `pages` reads the events of a segment. `derived` compares what else is derived from the log with it, and returns a
+    line for each difference.
+    """
     found = Verified()
     found.faults += _triggers(db)
     found.faults += _strays(db)
@@ -177,7 +181,7 @@ def _parent(db: Database, conversation: _Conversation) -> _Conversation | None:
 
 
 def _before(db: Database, conversation: _Conversation, parent: _Conversation | None) -> Head | None:
-    """What the first event of a conversation follows; None if it is a fork of what is not here."""
+    """Return what the first event of a conversation follows; None if it is a fork of what is not here."""
     if conversation.parent is None and conversation.forked_at is None:
         return Head(0, genesis(conversation.uuid), 0)
     seen: set[int] = set()
@@ -221,7 +225,7 @@ def _why_bad(event: Event, before: Head, position: int) -> str | None:
 
 
 def _why_not_begun(event: Event, conversation: _Conversation, parent: _Conversation | None) -> str | None:
-    """A fork begins with the event that says so, and nothing else does."""
+    """Return why an event may not begin this conversation; a fork begins with the event that says so, nothing else."""
     frame = event.frame
     if isinstance(frame, ForkFrame):
         held = parent is not None and (frame.parent, frame.at) == (parent.uuid, conversation.forked_at)
