@@ -12,6 +12,7 @@ from turnlog.store import InvalidEvent, Request
 from turnlog.store.events import AssistantFrame, TransferFrame, read_frame
 from turnlog.store.spans import SpanRow, version_of
 
+from .answers import Pair, read_pairs, visible_calls
 from .reading import Reading
 from .redactions import Redactions
 from .render import SourceRow, VisibleMessage, message_of, object_of, seal_of
@@ -28,6 +29,7 @@ class History:
     `messages` are those that were asked for, in order, of which the first is number `first` of `total`. `assistant` is
     the active one, `tools` what it has been given and `model` what was named for it; `tools_since` is the version of
     the event that made it active or gave it its tools, whichever came later. `uuid` is the conversation's identity.
+    `pairs` are the results on the path of the visible calls among the messages; such a result may itself be hidden.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class History:
         given: Given,
         shown: list[tuple[SpanRow, SourceRow]],
         redactions: Redactions,
+        pairs: list[Pair],
     ) -> None:
         self.timeline = timeline
         self.conversation = timeline.stream.label
@@ -53,6 +56,7 @@ class History:
         self.tools = given.tools
         self.tools_since = given.tools_since
         self.model = given.model
+        self.pairs = pairs
         self._shown = shown
         self._redactions = redactions
         self._tools_digests = given.digests
@@ -103,11 +107,11 @@ class History:
                 "history", f"{len(self.messages)} of {self.total} messages", "is a page, not a whole view"
             )
         lines: list[Any] = [[self.scope, self.assistant]]
-        for message, (span, event) in zip(self.messages, self._shown, strict=True):
-            seal = seal_of(span, event, self._redactions)
+        seals = [seal_of(span, event, self._redactions) for span, event in self._shown]
+        for message, seal in zip(self.messages, seals, strict=True):
             lines.append([message.version, message.origin, message.role, message.assistant, seal.text_only, seal.calls])
-            lines.append(seal.digests)
-        lines.append(self._tools_digests)
+        lines += [seal.digests for seal in seals]
+        lines += [self._tools_digests] if self._tools_digests else []
         return sha256(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)).hexdigest()
 
     def request(self, **fields: Any) -> Request:
@@ -160,7 +164,10 @@ def read_history(
         messages.append(message_of(span, event, reading.redactions, assistant, scope))
     given = _given(timeline, line, reading)
     shown = list(zip(spans, events, strict=True))
-    return History(timeline, reading.version, messages, start, total, given, shown, reading.redactions)
+    callers = {version_of(span): visible_calls(span) for span in spans if span.calls}
+    results = {message.version for message in messages if message.role == "tool"}
+    pairs = read_pairs(timeline, line, reading.version, callers, results)
+    return History(timeline, reading.version, messages, start, total, given, shown, reading.redactions, pairs)
 
 
 def messages_of(

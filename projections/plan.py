@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from .answers import answers
 from .cache_points import CachePoint, Messages, Places, System, Tools, within_budget
 from .history import History
 from .render import VisibleMessage
@@ -23,7 +20,7 @@ def plan(history: History, previous: History | None = None, limit: int = 4) -> l
     if any(message.role == "system" for message in messages):
         points.append(System())
     shared = _shared(previous, history) if previous is not None else 0
-    points += [Messages(n) for n in (shared, _closed(messages)) if n > 0]
+    points += [Messages(n) for n in (shared, _closed(history)) if n > 0]
     return within_budget(Places.of(messages).canonical(points), limit)
 
 
@@ -39,14 +36,14 @@ def _shared(previous: History, history: History) -> int:
     return count
 
 
-def _closed(messages: Sequence[VisibleMessage]) -> int:
-    """How many messages that count there are up to the first with an open call, itself included."""
-    answered = answers(messages)
+def _closed(history: History) -> int:
+    """How many messages that count there are up to the first with a call without a final result, itself included."""
+    final = {(pair.call, pair.number) for pair in history.pairs if not pair.interim}
     count = 0
-    for index, message in enumerate(messages):
+    for message in history.messages:
         count += message.role != "system"
         calls = range(len(message.tool_calls)) if message.role == "assistant" else ()
-        if any((index, number) not in answered for number in calls):
+        if any((message.version, number) not in final for number in calls):
             break
     return count
 

@@ -45,10 +45,10 @@ class Adapted:
 def adapt(history: History, wire: Wire, cache_points: Iterable[CachePoint] = ()) -> Adapted:
     """The request that a history makes on a wire; the points name the history as it is written.
 
-    Blank messages are dropped, results put right after their call, an error result is added for a call never
-    answered, adjacent messages joined and system messages hoisted as the wire says. A moved point ends the longest
-    prefix of the request made only of what was before it; points that meet become one, and over the wire's budget
-    tools and system are kept, then the newest.
+    Blank messages are dropped, results put right after their call, a result is added for a call that has none to be
+    seen (an error if it was never answered), adjacent messages joined and system messages hoisted as the wire says. A
+    moved point ends the longest prefix of the request made only of what was before it; points that meet become one, and
+    over the wire's budget tools and system are kept, then the newest.
 
     :raises InvalidCachePoint: a point is out of range; nothing else is refused.
     """
@@ -70,7 +70,7 @@ def drafted(history: History, wire: Wire) -> tuple[Draft, list[Adjustment]]:
     changes: list[Adjustment] = []
     legal = Legal(wire.id_length)
     draft = Draft(_tools(history, wire, legal, changes), [], [])
-    for turn in turns(history.messages, legal, changes):
+    for turn in turns(history, legal, changes):
         message = wire.message(turn, _blocks(turn, wire, changes), changes)
         if not message.blocks:
             changes.append(Adjustment(turn.version, f"blank {turn.role} message dropped"))

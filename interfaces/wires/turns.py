@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from turnlog.projections import VisibleCall, VisibleMessage
-from turnlog.projections.answers import answers
+from turnlog.projections import History, VisibleCall, VisibleMessage
 from turnlog.projections.cache_points import Messages, Places, parts_of
 from turnlog.store.errors import shown
 
 NAME_LENGTH = 64  # What both providers take as a tool's or a speaker's name; OpenAI's types say so.
 NO_RESULT = "error: this call was never answered"
+NOT_SHOWN = "the result of this call is no longer shown"
+RUNNING = "this call is still running"
 NOWHERE = sys.maxsize  # Inside no prefix of the history: it was added.
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
@@ -42,7 +43,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Call:
-    """A call under a legal id and name; `source` is its id in the history, `arguments` always a JSON object."""
+    """A call under a legal id and name; `source` is its id in the history, `arguments` always a JSON object.
+
+    It is `answered` if it has a final result, which may be hidden.
+    """
 
     id: str
     name: str
@@ -109,18 +113,37 @@ def legal_name(name: str, length: int = NAME_LENGTH) -> str:
     return _ILLEGAL.sub("_", name)[:length]
 
 
-def turns(messages: Sequence[VisibleMessage], legal: Legal, adjustments: list[Adjustment]) -> list[Turn]:
+def turns(history: History, legal: Legal, adjustments: list[Adjustment]) -> list[Turn]:
     """The messages in the order of a wire: each call's results right after its message, in the order they came, then
-    an error for each call never answered."""
-    return list(_Ordering(messages, legal, adjustments))
+    one for each call that has none to be seen: that it is no longer shown, that the call is running, or an error."""
+    return list(_Ordering(history, legal, adjustments))
 
 
 class _Ordering:
-    def __init__(self, messages: Sequence[VisibleMessage], legal: Legal, adjustments: list[Adjustment]) -> None:
+    def __init__(self, history: History, legal: Legal, adjustments: list[Adjustment]) -> None:
+        messages = history.messages
         self._messages = messages
         self._legal = legal
         self._adjustments = adjustments
-        self._answers = answers(messages)
+        begins = [index for index, each in enumerate(messages) if each.role == "user" and each.origin == "message"]
+        self._last_exchange = begins[-1] if begins else 0
+        results = {each.version: index for index, each in enumerate(messages) if each.role == "tool"}
+        calls = {
+            each.version: index
+            for index, each in enumerate(messages)
+            if each.role == "assistant" and each.origin in ("message", "response")
+        }
+        # Of each call that has results, whether one is final, and which of the messages tells of it.
+        self._final: set[tuple[int, int]] = set()
+        self._begun: set[tuple[int, int]] = set()
+        self._answers: dict[tuple[int, int], int] = {}
+        for pair in history.pairs:
+            if pair.call not in calls:
+                continue
+            key = calls[pair.call], pair.number
+            (self._begun if pair.interim else self._final).add(key)
+            if pair.result in results and (not pair.interim or self._is_running(*key)):
+                self._answers[key] = results[pair.result]
         places = Places.of(messages)
         self._starts: list[int] = []
         count = 0
@@ -136,7 +159,13 @@ class _Ordering:
                 yield turn
                 yield from self._results(index, turn)
             elif index not in answering:
-                self._adjust(message, "result that answers no call dropped")
+                unfinished = "interim result of a call that was never finished dropped"
+                self._adjust(message, unfinished if message.interim else "result that answers no call dropped")
+
+    def _is_running(self, index: int, number: int) -> bool:
+        """Whether a call of the last exchange has interim results and no other."""
+        key = index, number
+        return key in self._begun and key not in self._final and index >= self._last_exchange
 
     def _results(self, index: int, turn: Turn) -> Iterator[Turn]:
         results = {
@@ -150,11 +179,21 @@ class _Ordering:
                 self._adjust(self._messages[result], "result moved to right after its call")
             before = result
             yield self._turn(result, self._messages[result], call.id)
-        for call in turn.calls:
-            if not call.answered:
-                self._adjust(self._messages[index], f"error result added for call {call.id}, never answered")
-                missing = Part({"type": "text", "text": NO_RESULT}, NOWHERE)
-                yield Turn("tool", turn.version, turn.origin, (missing,), NOWHERE, answers=call.id, failed=True)
+        for number, call in enumerate(turn.calls):
+            if (index, number) not in self._answers:
+                yield self._missing(index, number, turn, call)
+
+    def _missing(self, index: int, number: int, turn: Turn, call: Call) -> Turn:
+        """What stands for the result of a call that has none to be seen."""
+        text, why, inside = NO_RESULT, f"error result added for call {call.id}, never answered", NOWHERE
+        if call.answered:
+            # This stays as it is, so that a prefix may go on beyond it.
+            text, why, inside = NOT_SHOWN, f"result added for call {call.id}, whose own is no longer shown", call.inside
+        elif self._is_running(index, number):
+            text, why = RUNNING, f"result added for call {call.id}, still running"
+        self._adjust(self._messages[index], why)
+        part = Part({"type": "text", "text": text}, inside)
+        return Turn("tool", turn.version, turn.origin, (part,), inside, answers=call.id, failed=text == NO_RESULT)
 
     def _turn(self, index: int, message: VisibleMessage, answers: str | None = None) -> Turn:
         start = self._starts[index]
@@ -186,7 +225,7 @@ class _Ordering:
         arguments, text = call_arguments(call.arguments)
         if text != call.arguments:
             self._adjust(message, f"arguments of call {id} made a JSON object: {shown(call.arguments)}")
-        return Call(id, name, arguments, text, call.id, inside, (index, number) in self._answers)
+        return Call(id, name, arguments, text, call.id, inside, (index, number) in self._final)
 
     def _adjust(self, message: VisibleMessage, what: str) -> None:
         self._adjustments.append(Adjustment(message.version, what))

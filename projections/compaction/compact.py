@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from turnlog.store import InvalidEvent, Receipt, Store, Summary, Unchanged, VersionConflict
 from turnlog.store.events import SummaryFrame
-from turnlog.store.spans import version_of
 
+from ..answers import with_own_ids
 from ..history import History
 from ..render import VisibleMessage
-from ..timelines.item import decode_removed
 from ..timelines.timeline import timeline_of
 from .compressor import Compressed, CompressionFailed, Compressor, checked_text
 
@@ -58,7 +56,7 @@ def compact(
     if not new:
         return None
     previous = "\n".join(str(message.content) for message in messages if message.origin == "summary")
-    compressed = _compressed(compressor, previous, new)
+    compressed = _compressed(compressor, previous, with_own_ids(new, view.pairs))
     ranges = [_range(view, message) for message in messages]
     first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
     summary_of = sum(1 if message.summary_of is None else message.summary_of for message in messages)
@@ -98,22 +96,17 @@ def _stays(message: VisibleMessage) -> bool:
 
 def _pairs(view: History, own: list[VisibleMessage]) -> list[tuple[int, int]]:
     """Return the places of what must not be cut apart; what is beyond every cut has the place after the last."""
-    timeline, never = view.timeline, len(own)
+    never = len(own)
     places = {message.version: place for place, message in enumerate(own) if message.origin in ("message", "response")}
     visible = {message.version for message in view.messages if message.role == "tool"}
-    paired = timeline.pairs(timeline.line(view.version), view.version)
     found = [
-        (places.get(call, never), places.get(result, never))
-        for result, (call, _, _) in paired.items()
-        if result in visible
+        (places.get(pair.call, never), places.get(pair.result, never)) for pair in view.pairs if pair.result in visible
     ]
     # A call without a final result is open, and never covered.
-    final = Counter((call, part) for call, part, interim in paired.values() if not interim)
-    for span in timeline.line(view.version).rows.covering(timeline.line(view.version).line, view.version):
-        version = version_of(span)
-        removed = decode_removed(span.removed) if span.calls else {}
-        if any(not final[version, part] for part in range(span.calls) if part not in removed):
-            found.append((places.get(version, never), never))
+    final = {(pair.call, pair.number) for pair in view.pairs if not pair.interim}
+    for place, message in enumerate(own):
+        if any((message.version, number) not in final for number in range(len(message.tool_calls))):
+            found.append((place, never))
     return found
 
 

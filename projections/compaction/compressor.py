@@ -47,7 +47,10 @@ class Compressor(Protocol):
     def max_tokens(self) -> int: ...
 
     def compress(self, previous: str, messages: Sequence[VisibleMessage]) -> Compressed:
-        """The summary of what `previous` (empty if there is none) and the messages say."""
+        """The summary of what `previous` (empty if there is none) and the messages say.
+
+        Each call in them has an id of its own, and a result has the id of the call that it answers.
+        """
 
 
 def checked_bound(field: str, value: int, least: int) -> int:

@@ -143,7 +143,7 @@ class _Exchange:
     told: list[Fact | _Call] = field(default_factory=list)
     noted: Noted = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
-    unanswered: dict[str, list[_Call]] = field(default_factory=dict)
+    calls: dict[str, _Call] = field(default_factory=dict)
 
     def read(self, message: VisibleMessage) -> None:
         """Take in what a message says and the calls it makes."""
@@ -201,12 +201,11 @@ class _Exchange:
         name = cut(_NOT_IN_NAMES.sub("_", clean(call.name)) or "tool", LONGEST_NAME)
         found = _Call(name, arguments(given), frozenset(value for _, value in values))
         self.told.append(found)
-        self.unanswered.setdefault(call.id, []).append(found)
+        self.calls[call.id] = found
 
     def _result(self, call_id: str, text: str) -> None:
         value = decoded(text)
-        calls = self.unanswered.get(call_id)
-        call = calls.pop(0) if calls else None
+        call = self.calls.get(call_id)
         gave = outcome(value, ChainMap(self.noted, dict.fromkeys(call.values if call else (), "")))
         if call:
             call.gave = gave
