@@ -45,8 +45,9 @@ def read_pairs(
         return []
     schema = line.rows.schema
     rows = line.rows.db.rows(
-        f"SELECT call, call_part, version, part FROM {schema}.uses AS uses INDEXED BY uses_by_call"
-        " WHERE line = :line AND call IN (SELECT value FROM json_each(:calls)) AND call IS NOT NULL AND since <= :at"
+        "SELECT call, call_part, version, part FROM json_each(:calls) AS callers"
+        f" CROSS JOIN {schema}.uses AS uses INDEXED BY uses_by_call"
+        " ON uses.line = :line AND uses.call = callers.value WHERE uses.since <= :at"
         f" AND NOT EXISTS (SELECT 1 FROM {schema}.uses AS later WHERE later.line = uses.line AND later.id = uses.id"
         " AND later.version = uses.version AND later.part = uses.part"
         " AND later.since > uses.since AND later.since <= :at)",

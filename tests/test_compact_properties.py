@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, event_at
-from views import REMOVE, SHARED, foretold, reply, result, summary, to, told, user
+from views import REMOVE, SHARED, Seen, foretold, reply, result, seen, summary, to, told, user
 
 from turnlog.formats import log as events_format
-from turnlog.projections import MODES, History, VisibleMessage, history
+from turnlog.projections import MODES, History, VisibleMessage
+from turnlog.projections.answers import with_own_ids
 from turnlog.projections.compaction import (
     Compacted,
     Compressed,
@@ -104,8 +105,8 @@ class Log:
             self.events.append({"type": added.type, "scope": added.scope, **added.body})
         return compacted
 
-    def view(self, scope: str, at: int | None = None) -> History:
-        return history(self.store, self.name, scope, at)
+    def view(self, scope: str, at: int | None = None) -> Seen:
+        return seen(self.store, self.name, scope, at)
 
     def views(self, scope: str) -> list[Json]:
         """What is to be seen of a scope at every version."""
@@ -135,11 +136,11 @@ def says_something(message: VisibleMessage) -> bool:
     return bool(said or message.tool_calls or message.role == "tool")
 
 
-def findings(view: History, *rules: str) -> list[tuple[int, str | None]]:
+def findings(view: Seen, *rules: str) -> list[tuple[int, str | None]]:
     return [(found.version, found.call) for found in view.problems if found.rule in rules]
 
 
-def check(before: History, after: History, compressor: Noting, compacted: Compacted, keep: int) -> None:
+def check(before: Seen, after: Seen, compressor: Noting, compacted: Compacted, keep: int) -> None:
     """Hold a view against the one before the compaction."""
     version = compacted.receipt.last
     covered = own(before)[: len(own(before)) - len(own(after)) + 1]
@@ -154,7 +155,8 @@ def check(before: History, after: History, compressor: Noting, compacted: Compac
     ]
 
     # What the event says is what the compressor read.
-    assert compressor.given == [message for message in covered if message.origin != "summary"]
+    read = with_own_ids([message for message in covered if message.origin != "summary"], before.pairs)
+    assert compressor.given == read
     assert compacted.summary_of == sum(1 if each.summary_of is None else each.summary_of for each in covered)
     assert len(compacted.text) <= 4 * compressor.max_tokens
 
@@ -163,7 +165,7 @@ def check(before: History, after: History, compressor: Noting, compacted: Compac
     assert sum(map(begins_exchange, kept)) >= min(keep, sum(map(begins_exchange, own(before))))
 
 
-def check_calls(before: History, after: History) -> None:
+def check_calls(before: Seen, after: Seen) -> None:
     """No call was separated from its result: whatever was open is, and no result has lost its call."""
     assert findings(after, "unanswered-call") == findings(before, "unanswered-call")
     strays = findings(before, "orphan-result", "duplicate-result")

@@ -55,7 +55,8 @@ def test_what_is_reported(
 def test_the_command(tmp_path: Path) -> None:
     """The package's own command passes turnlog with a checkpoint."""
     command = [str(Path(sys.executable).with_name("agmi-check")), "--adapter", "integrity_adapter:WithCheckpoint"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "GITHUB_ACTIONS": ""}
+    paths = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": paths, "GITHUB_ACTIONS": ""}
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count(REPORTED) == len(EDITS)
