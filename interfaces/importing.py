@@ -235,10 +235,14 @@ def _rewinds_all_to(event: Event, version: int) -> bool:
 
 
 def _translated(event: dict[str, Any], versions: list[int]) -> dict[str, Any]:
-    """An event of a file with its references to the file's versions made those of the log."""
-    fields = references_of(event["type"])
-    places = {key: event[key] for key in fields if isinstance(event.get(key), int)}
-    return event | {key: versions[place] for key, place in places.items() if 0 <= place < len(versions)}
+    """Return an event of a file with its references to the file's versions made those of the log."""
+
+    def translated(place: Any) -> Any:
+        if isinstance(place, list):
+            return [translated(each) for each in place]
+        return versions[place] if isinstance(place, int) and 0 <= place < len(versions) else place
+
+    return event | {key: translated(event[key]) for key in references_of(event["type"]) if key in event}
 
 
 def _diverged(file: str, name: str, document: Document, index: int, event: Prepared, recorded: Event) -> Diverged:

@@ -154,12 +154,14 @@ class Store(Reader):
         against: Checkpoint | None = None,
         key: bytes | None = None,
         progress: Callable[[int, int], None] = lambda done, total: None,
+        derived: Callable[[], Iterable[str]] = tuple,
     ) -> Verified:
         """Recompute every digest of the store; the first bad event of each conversation is named.
 
-        Reads in pages, so that memory does not grow with the store. `progress` hears events done and in all.
+        Reads in pages, so that memory does not grow with the store. `progress` hears events done and in all. `derived`
+        gives further notes on what is derived from the log: `turnlog.projections.differences` those on timelines.
         """
-        return verify(self.db, self._events, against, key, progress)
+        return verify(self.db, self._events, against, key, progress, derived)
 
     def rename(self, conversation: str, name: str | None) -> None:
         """Give a conversation another name, or none: its uuid stays.

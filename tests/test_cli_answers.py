@@ -30,10 +30,10 @@ def test_one_of_a_thing(tmp_path: Path) -> None:
 
 
 def test_the_last_messages_alone(db: Path) -> None:
-    """`--last` shows these and says where the rest is told; a number above all others shows all."""
+    """`--last` shows these and says what is not shown; a number above all others shows all."""
     shown = run("history call --last=1", db).stdout
     assert "Hi." not in shown
-    assert "without --last" in shown
+    assert "(hidden messages and findings are not shown with --last)" in shown
     assert "Hi." in run(f"history call --last={10**20}", db).stdout
 
 

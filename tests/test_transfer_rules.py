@@ -119,7 +119,7 @@ LEAVE = to("c", message="to c", context=EARLIER)
     ],
 )
 def test_previous_assistant_messages(meanwhile: list[Event], left: list[str]) -> None:
-    """It keeps what is left of what was visible before the outgoing assistant's own prompt, and summaries of only that."""
+    """It keeps what was visible before the outgoing assistant's own prompt, and summaries of only that."""
     assert texts(*ERA, *meanwhile, LEAVE) == left
 
 

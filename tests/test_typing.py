@@ -11,17 +11,23 @@ import pytest
 
 from turnlog.projections import (
     Change,
+    Changes,
     Description,
     Handoff,
     Hidden,
     History,
     Problem,
+    Span,
+    Step,
+    Timeline,
     VisibleCall,
     VisibleMessage,
     describe,
     diff,
     handoffs,
     history,
+    problems,
+    timeline,
 )
 from turnlog.store import (
     MUST_EXIST,
@@ -104,17 +110,22 @@ def test_views(store: Store) -> None:
     call = store.conversation("call-42")
     call.reply("", [ToolCall(id="c1", name="f", arguments="{}")], scope="coder")
     call.tool("c2", "nobody asked", scope="coder")
-    view = history(store, "call-42", scope="coder", at=datetime.now(UTC), modes={1: "delete-history"}, last=5)
+    line = timeline(store, "call-42", scope="coder", modes={1: "delete-history"})
+    assert_type(line, Timeline)
+    view = line.at(datetime.now(UTC), last=5)
     assert_type(view, History)
     assert_type(view.assistant, str | None)
     assert_type(view.tools, list[dict[str, Any]])
-    assert_type(view.hidden, list[Hidden])
-    assert_type(view.problems, list[Problem])
+    assert_type(line.hidden(), list[Hidden])
+    assert_type(problems(line), list[Problem])
+    assert_type(line.spans(1), list[Span])
+    assert_type(line.changes(1), Changes)
+    assert_type(line.steps(), list[Step])
     assert_type(view.messages[0].tool_calls, tuple[VisibleCall, ...])
     assert_type(view.messages[0].tool_call_id, str | None)
-    assert_type(view.hidden[0].call, str | None)
+    assert_type(line.hidden()[0].call, str | None)
     assert_type(len(view), int)
-    assert [(problem.rule, problem.call) for problem in view.problems] == [
+    assert [(problem.rule, problem.call) for problem in problems(line)] == [
         ("unanswered-call", "c1"),
         ("orphan-result", None),
     ]

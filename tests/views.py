@@ -143,16 +143,23 @@ def _told(message: VisibleMessage) -> dict[str, Any]:
     return found | ({} if message.tool_call_id is None else {"tool_call_id": message.tool_call_id})
 
 
-def foretold(log: list[Event], scope: str = "chat", last: int | None = None, **query: Any) -> dict[str, Any]:
+def foretold(
+    log: list[Event], scope: str = "chat", at: int | None = None, last: int | None = None, **query: Any
+) -> dict[str, Any]:
     """Return what the oracle says of a view, as `told` writes it."""
-    found = oracle(log, scope, **query)
+    found = oracle(log, scope, at, **query)
     messages = [{key: each[key] for key in each if key not in ("source", "text_only")} for each in found["messages"]]
     return {
         "assistant": found["assistant"],
         "messages": messages if last is None else messages[max(0, len(messages) - last) :],
         "hidden": [{key: each[key] for key in each if each[key] is not None} for each in found["hidden"]],
-        "problems": [problem for problem in found["problems"] if problem["rule"] in REPAIRS],
+        "problems": [each for each in _distinct(found["problems"]) if each["rule"] in REPAIRS],
     }
+
+
+def _distinct(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return findings once each: two open calls of one id in a message are one."""
+    return [each for number, each in enumerate(found) if each not in found[:number]]
 
 
 def keys_of(view: Seen) -> tuple[list[Key], list[Key]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from turnlog import projections
-from turnlog.projections import ADVICE
+from turnlog.projections import ADVICE, differences
 from turnlog.store import InvalidEvent, Redacted, Store, Target, read_checkpoint
 
 from . import common, lifelines, output
@@ -25,15 +25,16 @@ _key = click.option(
 @main.command()
 @click.option("--checkpoint", "file", type=click.Path(exists=True, dir_okay=False), help="A checkpoint kept elsewhere.")
 @_key
+@click.option("--quick", is_flag=True, help="Do not build the stored timelines again to compare them.")
 @common.as_json
 @common.reading
-def verify(store: Store, file: str | None, key_file: str | None, as_json: bool) -> None:
+def verify(store: Store, file: str | None, key_file: str | None, quick: bool, as_json: bool) -> None:
     """Recompute every digest and name the first bad event of each conversation."""
     if key_file is not None and file is None:
         raise click.UsageError("--key-file is for a --checkpoint")
     against = None if file is None else read_checkpoint(Path(file).read_bytes())
     with common.progress("verify", as_json) as progress:
-        found = store.verify(against, _key_of(key_file), progress)
+        found = store.verify(against, _key_of(key_file), progress, lambda: () if quick else differences(store))
     if as_json:
         output.print_json(found)
     else:
@@ -156,7 +157,7 @@ def explain(store: Store, conversation: str, version: int, at: int | datetime | 
     elif found:
         lifelines.explained(found)
     else:
-        click.echo(f"version {version} places nothing to be seen")
+        click.echo(f"version {version} adds no message")
 
 
 @main.command()

@@ -177,7 +177,7 @@ class Timeline:
         :raises NotFound: there is no such version.
         """
         check_page(first, count, None)
-        stop = None if count is None else first + count
+        first, stop = min(first, NEVER), None if count is None else min(first + count, NEVER)
         return self.ask(
             self.version(at), lambda line, version: list(islice(self._hidden(line, version, after), first, stop))
         )
