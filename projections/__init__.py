@@ -15,7 +15,8 @@ from .replay import Replayed, replay
 from .search import Found, search
 from .timelines.catch_up import RULES
 from .timelines.modes import MODES
-from .timelines.timeline import Changes, Hidden, Span, Step, Timeline, history, timeline
+from .timelines.spans import Changes, Hidden, Span, Step
+from .timelines.timeline import Timeline, history, timeline
 from .trace import Traced, trace
 from .usage import UsageRow, usage
 

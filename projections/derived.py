@@ -25,11 +25,13 @@ def rebuild(store: Store, progress: Progress = lambda done, total: None) -> int:
         Spans(store.db, "main").create()
         store.db.derived.clear()
     store.index.rebuild(lambda done, total: None)
-    return catch_up(store, None, progress)
+    return catch_up(store, None, progress)[0]
 
 
-def catch_up(store: Store, conversation: str | None, progress: Progress) -> int:
-    """Catch up the timelines of a conversation, or of all, in every scope that is used; return how many are stored.
+def catch_up(store: Store, conversation: str | None, progress: Progress) -> tuple[int, int]:
+    """Catch up the timelines of a conversation, or of all, in every scope that is used.
+
+    Return how many are stored in the file now, and how many there are.
 
     `progress` hears how many are done and how many there are.
 
@@ -41,7 +43,7 @@ def catch_up(store: Store, conversation: str | None, progress: Progress) -> int:
     for done, (stream, scope) in enumerate(lines, start=1):
         stored += Timeline(store, stream, scope, WhatIf()).line(store.version(stream)).is_stored
         progress(done, len(lines))
-    return stored
+    return stored, len(lines)
 
 
 def differences(store: Store) -> Iterator[str]:

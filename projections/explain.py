@@ -11,7 +11,8 @@ from turnlog.store import Store
 from .reading import Reading
 from .redactions import Redactions
 from .timelines.catch_up import SHARED, Line
-from .timelines.timeline import Hidden, Span, Timeline, hidden_of, timeline_of
+from .timelines.spans import Hidden, Span, hidden_of
+from .timelines.timeline import Timeline, timeline_of
 
 
 class Explained(msgspec.Struct, frozen=True, omit_defaults=True):

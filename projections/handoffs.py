@@ -18,7 +18,8 @@ from .redactions import Redactions
 from .render import VisibleMessage, object_of
 from .timelines.catch_up import Line
 from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, decode_removed
-from .timelines.timeline import Hidden, Timeline, hidden_of, timeline_of
+from .timelines.spans import Hidden, hidden_of
+from .timelines.timeline import Timeline, timeline_of
 
 
 class Handoff(msgspec.Struct, frozen=True, omit_defaults=True, rename={"from_": "from"}):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from turnlog.store import QueryResult, Store
+from turnlog.store import QueryResult, Store, StoreUnusable
 from turnlog.store.query import Parameters, run
 
 from .derived import catch_up
+
+# What cannot be asked of timelines that are kept in memory: another connection runs the statement.
+_OF_TIMELINES = re.compile(r"\b(visible|spans|timelines)\b", re.IGNORECASE)
 
 
 def query(
@@ -28,6 +32,9 @@ def query(
     :raises QueryRefused: it is not one statement that reads, or is wrong; `what` is the part that is refused.
     :raises QueryTimedOut: it ran for too long, also while rows are asked for.
     :raises NotFound: there is no such conversation.
+    :raises StoreUnusable: it asks of timelines, which are behind, and the file cannot be written.
     """
-    catch_up(store, conversation, progress)
+    stored, wanted = catch_up(store, conversation, progress)
+    if stored < wanted and _OF_TIMELINES.search(sql):
+        raise StoreUnusable(store.path, "its timelines are behind, and the file cannot be written to catch them up")
     return run(store.db, sql, parameters, timeout)

@@ -14,7 +14,8 @@ from .render import FIELDS
 from .search import mentions
 from .timelines.catch_up import SHARED
 from .timelines.modes import MODES, WhatIf
-from .timelines.timeline import Span, Timeline, timeline_of
+from .timelines.spans import Span
+from .timelines.timeline import Timeline, timeline_of
 
 
 class Traced(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from itertools import starmap
 from operator import itemgetter
 from typing import Any
@@ -17,6 +17,7 @@ from .codec import Event, Row
 from .database import Database
 from .errors import InvalidEvent, NotFound
 from .events import SCOPES, Frame, RewindFrame, read_frame
+from .selection import conditions, pieces
 from .streams import OPEN, Segment, Stream
 from .times import Clock
 
@@ -87,7 +88,7 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        wanted, parameters = _filter(None, scopes)
+        wanted, parameters = conditions(None, scopes)
         return times.not_in_order(self.db, self.stream(conversation), wanted, parameters)
 
     def described_scopes(self, conversation: str | Stream) -> set[str]:
@@ -136,8 +137,8 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        wanted, parameters = _filter(types, scopes)
-        for segment in _pieces(self.stream(conversation), first, last, backwards):
+        wanted, parameters = conditions(types, scopes)
+        for segment in pieces(self.stream(conversation), first, last, backwards):
             yield from self._events(segment, wanted, parameters, backwards, page)
 
     def said(
@@ -157,8 +158,8 @@ class Reader:
         :raises NotFound: there is no such conversation.
         """
         columns = _ROW if bodies else _SHAPE
-        wanted, parameters = _filter(("message", "response"), scopes)
-        for segment in _pieces(self.stream(conversation), first, last, backwards):
+        wanted, parameters = conditions(("message", "response"), scopes)
+        for segment in pieces(self.stream(conversation), first, last, backwards):
             for rows in self._pages(columns, segment, wanted, parameters, backwards, page):
                 yield list(starmap(partial(Row, segment.uuid), rows))
 
@@ -167,8 +168,8 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        wanted, parameters = _filter(None, scopes)
-        for segment in _pieces(self.stream(conversation), 1, last, False):
+        wanted, parameters = conditions(None, scopes)
+        for segment in pieces(self.stream(conversation), 1, last, False):
             for rows in self._pages(_SHAPE, segment, wanted, parameters, False, _PAGE):
                 yield from starmap(partial(Row, segment.uuid), rows)
 
@@ -184,8 +185,8 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        wanted, parameters = _filter(None, scopes)
-        for segment in _pieces(self.stream(conversation), first, last, False):
+        wanted, parameters = conditions(None, scopes)
+        for segment in pieces(self.stream(conversation), first, last, False):
             for rows in self._pages("version, type, v, scope, frame", segment, wanted, parameters, False, page):
                 for version, type_, v, scope, text in rows:
                     yield type_, v, version, scope, text
@@ -197,8 +198,8 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        wanted, parameters = _filter(types, scopes)
-        for segment in _pieces(self.stream(conversation), 1, last, False):
+        wanted, parameters = conditions(types, scopes)
+        for segment in pieces(self.stream(conversation), 1, last, False):
             rows = self.db.rows(
                 "SELECT version, type, v, scope, frame FROM events WHERE conversation = ? AND type <> 'message'"
                 f" AND version BETWEEN ? AND ?{wanted} ORDER BY version",
@@ -214,7 +215,7 @@ class Reader:
 
         :raises NotFound: there is no such conversation.
         """
-        for segment in _pieces(self.stream(conversation), 1, last, False):
+        for segment in pieces(self.stream(conversation), 1, last, False):
             rows = self.db.rows(
                 "SELECT version, type, v, scope, frame FROM events WHERE conversation = ? AND type <> 'message'"
                 " AND type = 'rewind' AND version BETWEEN ? AND ? ORDER BY version",
@@ -259,8 +260,8 @@ class Reader:
         :raises NotFound: there is no such conversation.
         """
         found = []
-        wanted, parameters = _filter(None, scopes)
-        for segment in _pieces(self.stream(conversation), 1, last, False):
+        wanted, parameters = conditions(None, scopes)
+        for segment in pieces(self.stream(conversation), 1, last, False):
             # By type, which is how the index has them.
             rows = self.db.rows(
                 f"SELECT version, type, v, scope, frame FROM events WHERE conversation = ? AND {_SHAPING}"
@@ -394,27 +395,3 @@ class Reader:
             own = [version for version in versions if segment.first <= version <= segment.last]
             if own:
                 yield segment, self.db.rows(query, (segment.key, str(own)))
-
-
-def _pieces(stream: Stream, first: int, last: int | None, backwards: bool) -> list[Segment]:
-    upto = OPEN if last is None else last
-    pieces = [piece for segment in stream.lineage if (piece := segment.within(first, upto)).first <= piece.last]
-    return pieces[::-1] if backwards else pieces
-
-
-def _filter(types: Collection[str] | None, scopes: Collection[str | None] | None) -> tuple[str, tuple[Any, ...]]:
-    return _conditions(None if types is None else tuple(types), None if scopes is None else tuple(scopes))
-
-
-@lru_cache
-def _conditions(types: tuple[str, ...] | None, scopes: tuple[str | None, ...] | None) -> tuple[str, tuple[Any, ...]]:
-    conditions, parameters = "", []
-    if types is not None:
-        conditions += f" AND type IN ({', '.join('?' * len(types))})"
-        parameters += list(types)
-    if scopes is not None:
-        named = [scope for scope in scopes if scope is not None]
-        conditions += f" AND (scope IN ({', '.join('?' * len(named))})"
-        conditions += " OR scope IS NULL)" if None in scopes else ")"
-        parameters += named
-    return conditions, tuple(parameters)

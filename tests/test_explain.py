@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -133,7 +134,7 @@ def test_changes_make_the_next_view(log: list[Event], scope: str) -> None:
     with Store(":memory:") as store:
         store.append("c", log)
         line = timeline(store, "c", scope)
-        before: set[tuple[int, str]] = set()
+        before: set[tuple[int, Any]] = set()
         counts = {step.version: step.visible for step in line.steps()}
         for at in range(1, len(log) + 1):
             changes = line.changes(at)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, logs
 from test_append import recorded, said
-from views import assistant, note, redact, reply, result, seen, summary, to, user
+from views import Seen, assistant, note, redact, reply, result, seen, summary, to, user
 
 from turnlog.cli import main
-from turnlog.projections import History, describe
+from turnlog.projections import describe
 from turnlog.store import InvalidEvent, NameTaken, NotFound, Redacted, Store, Target
 
 SECRET = "Quecksilberzauber"
@@ -34,7 +34,7 @@ def contents(store: Store, conversation: str, at: int | None = None) -> list[Any
     return [message.content for message in seen(store, conversation, at=at)]
 
 
-def shape(view: History) -> Any:
+def shape(view: Seen) -> Any:
     """All that a view tells, what was said aside."""
     messages = [
         (

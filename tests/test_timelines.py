@@ -101,7 +101,7 @@ def test_pages(seed: int) -> None:
     log = random_log(pick, 40)
     with Store(":memory:") as store:
         store.append("c", log)
-        line = timeline(store, "c", mode=pick.choice((None, *MODES)))
+        line = timeline(store, "c", **pick.choice(what_ifs(pick, 40)))
         for at in (len(log), pick.randint(0, len(log))):
             whole, size = line.at(at).messages, pick.randint(1, 5)
             assert [
