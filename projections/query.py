@@ -35,6 +35,8 @@ def query(
     :raises StoreUnusable: it asks of timelines, which are behind, and the file cannot be written.
     """
     stored, wanted = catch_up(store, conversation, progress)
+    result = run(store.db, sql, parameters, timeout)
     if stored < wanted and _OF_TIMELINES.search(sql):
+        result.close()
         raise StoreUnusable(store.path, "its timelines are behind, and the file cannot be written to catch them up")
-    return run(store.db, sql, parameters, timeout)
+    return result

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import starmap
-from operator import itemgetter
 from typing import Any
 
 from . import streams, times
 from .append import described_scopes
 from .chain import microseconds_of, time_of
-from .codec import Event, Row
+from .codec import Event
 from .database import Database
 from .errors import InvalidEvent, NotFound
 from .events import SCOPES, Frame, RewindFrame, read_frame
@@ -22,15 +21,11 @@ from .streams import OPEN, Segment, Stream
 from .times import Clock
 
 _ROW = "events.version, events.type, events.v, events.scope, events.frame, events.body"
-_SHAPE = _ROW.replace("events.body", "NULL")
 _EVENT = (
     f"{_ROW}, events.position, events.id, events.recorded_at, events.occurred_at, events.salt, events.body_digest,"
     " events.digest"
 )
 _PAGE = 1000
-# The condition of the index events_by_type, to the letter.
-_SHAPING = """(type <> 'message' OR instr(frame, '"role":"system"') > 0)"""
-_SHAPING_TYPES = "('assistant', 'transfer', 'summary', 'clear', 'rewind', 'message')"
 
 
 @dataclass(frozen=True)
@@ -141,38 +136,6 @@ class Reader:
         for segment in pieces(self.stream(conversation), first, last, backwards):
             yield from self._events(segment, wanted, parameters, backwards, page)
 
-    def said(
-        self,
-        conversation: str | Stream,
-        first: int,
-        last: int,
-        scopes: Collection[str],
-        backwards: bool,
-        page: int,
-        bodies: bool,
-    ) -> Iterator[list[Row]]:
-        """The messages and responses of versions `first` to `last`, in order, in pages; `page` as in `events`.
-
-        Without `bodies` only their frames are read.
-
-        :raises NotFound: there is no such conversation.
-        """
-        columns = _ROW if bodies else _SHAPE
-        wanted, parameters = conditions(("message", "response"), scopes)
-        for segment in pieces(self.stream(conversation), first, last, backwards):
-            for rows in self._pages(columns, segment, wanted, parameters, backwards, page):
-                yield list(starmap(partial(Row, segment.uuid), rows))
-
-    def shapes(self, conversation: str | Stream, last: int, scopes: Collection[str | None]) -> Iterator[Row]:
-        """The events up to version `last`, in order, without what they say: what a fold needs of them.
-
-        :raises NotFound: there is no such conversation.
-        """
-        wanted, parameters = conditions(None, scopes)
-        for segment in pieces(self.stream(conversation), 1, last, False):
-            for rows in self._pages(_SHAPE, segment, wanted, parameters, False, _PAGE):
-                yield from starmap(partial(Row, segment.uuid), rows)
-
     def frames(
         self,
         conversation: str | Stream,
@@ -226,14 +189,6 @@ class Reader:
                 if isinstance(frame, RewindFrame):
                     yield version, frame, scope
 
-    def rows_of(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[Row]:
-        """The events of these versions, as views need them.
-
-        :raises NotFound: there is no such conversation.
-        """
-        for segment, found in self._of_versions(_ROW, self.stream(conversation), versions):
-            yield from starmap(partial(Row, segment.uuid), found)
-
     def sources(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[tuple[Any, ...]]:
         """Return uuid of the owner, version, type, form, scope, frame, body and digest of the events of these versions.
 
@@ -251,28 +206,6 @@ class Reader:
         """
         found = self._of_versions("version, digest", self.stream(conversation), versions)
         return {version: digest for _, rows in found for version, digest in rows}
-
-    def shaping(
-        self, conversation: str | Stream, last: int, scopes: Collection[str | None]
-    ) -> list[tuple[int, str | None, Frame]]:
-        """Version, scope and frame of the events up to `last` that change the shape of a view: all but plain messages.
-
-        :raises NotFound: there is no such conversation.
-        """
-        found = []
-        wanted, parameters = conditions(None, scopes)
-        for segment in pieces(self.stream(conversation), 1, last, False):
-            # By type, which is how the index has them.
-            rows = self.db.rows(
-                f"SELECT version, type, v, scope, frame FROM events WHERE conversation = ? AND {_SHAPING}"
-                f" AND type IN {_SHAPING_TYPES} AND version BETWEEN ? AND ?{wanted}",
-                (segment.key, segment.first, segment.last, *parameters),
-            )
-            for version, type_, v, scope, text in sorted(rows, key=itemgetter(0)):
-                frame = read_frame(type_, v, version, scope, text)
-                if frame is not None:
-                    found.append((version, scope, frame))
-        return found
 
     def event(self, conversation: str | Stream, version: int) -> Event:
         """One event.
