@@ -26,6 +26,8 @@ _OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
 _MEMORY = 1000
+# What SQLite asks for where damaged rows give it a length.
+_NO_MEMORY = "out of memory, which damaged rows make SQLite ask for"
 _NORMAL, _FULL = 1, 2  # SQLite's numbers for `PRAGMA synchronous`.
 _WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 
@@ -129,7 +131,10 @@ class Database:
             self._retried(lambda: execute("SAVEPOINT derived" if inside else begin), patience)
             begun = True
             before = self._as_of()
-            result = step()
+            try:
+                result = step()
+            except MemoryError:
+                raise sqlite3.DatabaseError(_NO_MEMORY) from None
             execute("RELEASE derived" if inside else "COMMIT")
             begun = False
             if self._memory_as_of == before:
@@ -377,6 +382,8 @@ class Database:
                 return attempt()
             except sqlite3.ProgrammingError:
                 raise StoreUnusable(self.path, "is closed") from None
+            except MemoryError:
+                raise sqlite3.DatabaseError(_NO_MEMORY) from None
             except sqlite3.OperationalError as error:
                 code: int | None = getattr(error, "sqlite_errorcode", None)
                 if code is None and self._connection.text_factory is str:
