@@ -14,7 +14,7 @@ from logs import SCOPES, logs
 from views import DELETE, REMOVE, SWAP, Event, assistant, clear, note, reply, result, rewind, summary, to, user
 
 from turnlog.cli import main
-from turnlog.projections import Explained, Span, explain, timeline
+from turnlog.projections import MODES, Explained, Span, explain, timeline
 from turnlog.store import NotFound, Store
 
 FILTER = {"type": "userAndAssistantMessages"}
@@ -193,3 +193,13 @@ def test_spans_of_what_does_not_exist() -> None:
         line = timeline(store, "c")
         with pytest.raises(NotFound, match="version 2"):
             line.spans(2)
+
+
+def test_handoffs_end_with_totals(tmp_path: Path) -> None:
+    """`handoffs --compare` ends with a table of what each mode would have kept and lost over all handoffs."""
+    with Store(tmp_path / "s.db") as store:
+        store.append("c", [*TALK, to("b", SWAP, "B"), user("x"), to("a", SWAP)])
+    run = CliRunner().invoke(main, [f"--db={tmp_path / 's.db'}", "handoffs", "c", "--compare"], catch_exceptions=False)
+    heading, *rows = run.stdout.splitlines()[-5:]
+    assert heading.split() == ["mode", "openai", "kept", "openai", "lost", "anthropic", "kept", "anthropic", "lost"]
+    assert [row.split()[0] for row in rows] == list(MODES)

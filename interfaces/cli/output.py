@@ -177,6 +177,22 @@ def handoffs(found: list[Handoff], costs: list[list[Cost]]) -> None:
                 out.print(Text(f"      {size}{_cached(prefix)}", "dim"))
 
 
+def totals(costs: list[list[Cost]]) -> None:
+    """Print what all handoffs together would have kept and lost of caches under each mode."""
+    if not costs:
+        return
+    out = console()
+    out.print()
+    table = table_of("mode", *(f"{name} {what}" for name in costs[0][0].prefixes for what in ("kept", "lost")))
+    for number, first in enumerate(costs[0]):
+        cells = []
+        for name in first.prefixes:
+            each = [own[number].prefixes[name] for own in costs]
+            cells += [f"{sum(prefix.kept for prefix in each):,}", f"{sum(prefix.lost for prefix in each):,}"]
+        table.add_row(Text(first.mode), *cells)
+    show(table)
+
+
 def prefixes(found: dict[str, StablePrefix]) -> None:
     """What the second of two views keeps of the first one's requests."""
     out = console()

@@ -145,6 +145,8 @@ def handoffs(
         )
     elif found:
         output.handoffs(found, costs)
+        if compare:
+            output.totals(costs)
     else:
         click.echo("no transfers")
 
