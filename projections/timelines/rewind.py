@@ -111,7 +111,7 @@ def _pair_again(
                 affected[use.id, call, part] = None
     for id, call, part in affected:
         open_: int | None = None
-        if call <= common or is_on_path(tip, call):
+        if is_on_path(tip, call):
             results = [result for result in results_of(tip, CallKey(call, part)) if result.item.version <= common]
             open_ = 1
             if any(not result.interim for result in results):
@@ -136,6 +136,11 @@ def _pair_again(
             tip.add_use(use.id, use.version, use.part, version, *(found or (None, None)))
             tip.write_plain()
         changed.append(Result(item, found, use.id, use.part == INTERIM))
+    # A result that has come to another call may replace the interim results of that one.
+    newly = {result.call for result in changed if result.call is not None}
+    changed += [
+        each for call in newly for each in results_of(tip, call) if each.interim and each.item.version <= common
+    ]
     return had, changed
 
 
