@@ -94,6 +94,18 @@ def test_longer_logs(seed: int) -> None:
                 check_view(line, at, expected)
 
 
+@pytest.mark.parametrize(("seed", "scope"), [(50129, "chat"), (50776, "coder")])
+def test_results_that_change_their_calls(seed: int, scope: str) -> None:
+    """A rewind of one scope pairs the other's results again: no call that is off the path waits for one, and a result
+    that comes to another call replaces the interim results of that."""
+    log = random_log(random.Random(seed), 40)
+    with Store(":memory:") as store:
+        store.append("c", log)
+        line = timeline(store, "c", scope)
+        for at, expected in enumerate(every_version(log, scope)):
+            check_view(line, at, expected)
+
+
 @pytest.mark.parametrize("seed", range(200, 230))
 def test_pages(seed: int) -> None:
     """Pages of a view and of what is hidden, put together, are the whole, from either end."""
