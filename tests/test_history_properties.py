@@ -12,7 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from logs import SCOPES, event_at, logs, what_ifs
-from views import Key, Seen, assistant, foretold, keys_of, redact, reply, result, seen, to, told, user
+from oracle import every_version
+from views import (
+    Key,
+    Seen,
+    assistant,
+    foretold,
+    foretold_forms,
+    forms,
+    keys_of,
+    lifelines,
+    redact,
+    reply,
+    result,
+    seen,
+    to,
+    told,
+    user,
+)
 
 from turnlog.projections import MODES, Timeline, VisibleMessage, diff, history, timeline
 from turnlog.store import Store
@@ -89,6 +106,19 @@ def test_equals_the_oracle_at_every_version(store: Store, log: list[Json], scope
     for at in range(len(log) + 1):
         assert told(seen(store, name, scope, at, **what_if)) == foretold(log, scope, at, **what_if)
     assert store.version(name) == len(log)
+
+
+@some
+@asking
+def test_forms_equal_the_oracle_at_every_version(store: Store, log: list[Json], scope: str, what_if: Json) -> None:
+    """The spans that cover a version are the oracle's view, each with its visible calls and whether only text is left.
+
+    A message that has visible calls or other parts becomes text alone by `userAndAssistantMessages` (rule 4.3), a call
+    is taken by that or by the removing mode (rule 4.4), and a rewind gives back the form that was (rule 1).
+    """
+    spans = lifelines(timeline(store, written(store, log), scope, **what_if))
+    for at, expected in enumerate(every_version(log, scope, **what_if)):
+        assert forms(spans, at) == foretold_forms(expected)
 
 
 # Few ids, many handoffs: what a transfer takes away of calls whose results come before it, after it, or never.

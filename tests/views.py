@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from oracle import oracle
 
-from turnlog.projections import MODES, History, Timeline, VisibleMessage, timeline
+from turnlog.projections import MODES, History, Span, Timeline, VisibleMessage, timeline
 from turnlog.projections import problems as findings
 from turnlog.store import Store
 from turnlog.store.events import Mode
@@ -20,6 +20,8 @@ ROLLING, SWAP, REMOVE, DELETE = MODES
 IMAGE = {"type": "image", "url": "u"}
 # What section 4 itself calls a problem; section 7 has further findings.
 REPAIRS = ("unanswered-call", "orphan-result", "duplicate-result", "summary-covers-nothing-visible", "unknown-event")
+# Those that the oracle knows, too.
+FORETOLD = (*REPAIRS, "self-transfer", "unknown-from", "nothing-removed", "summary-cuts-pair")
 
 
 def event(type: str, **fields: Any) -> Event:
@@ -127,17 +129,19 @@ def problems(*events: Event, **query: Any) -> list[tuple[int, str, str | None]]:
 def told(view: Seen) -> dict[str, Any]:
     """A view as the oracle tells it."""
     document = view.to_dict()
-    problems = [problem for problem in document["problems"] if problem["rule"] in REPAIRS]
+    problems = [problem for problem in document["problems"] if problem["rule"] in FORETOLD]
     return {
         "assistant": view.assistant,
         "messages": [_told(message) for message in view.messages],
         "hidden": document["hidden"],
+        "held": [(message.version, message.origin) for message in view.held],
         "problems": [{key: problem[key] for key in problem if key != "advice"} for problem in problems],
     }
 
 
 def _told(message: VisibleMessage) -> dict[str, Any]:
     found = {name: getattr(message, name) for name in ("role", "content", "version", "origin", "assistant")}
+    found["source"] = message.version if message.source is None else message.source
     calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls]
     found |= {"tool_calls": calls} if calls else {}
     return found | ({} if message.tool_call_id is None else {"tool_call_id": message.tool_call_id})
@@ -148,12 +152,13 @@ def foretold(
 ) -> dict[str, Any]:
     """Return what the oracle says of a view, as `told` writes it."""
     found = oracle(log, scope, at, **query)
-    messages = [{key: each[key] for key in each if key not in ("source", "text_only")} for each in found["messages"]]
+    messages = [{key: each[key] for key in each if key != "text_only"} for each in found["messages"]]
     return {
         "assistant": found["assistant"],
         "messages": messages if last is None else messages[max(0, len(messages) - last) :],
         "hidden": [{key: each[key] for key in each if each[key] is not None} for each in found["hidden"]],
-        "problems": [each for each in _distinct(found["problems"]) if each["rule"] in REPAIRS],
+        "held": found["held"],
+        "problems": [each for each in _distinct(found["problems"]) if each["rule"] in FORETOLD],
     }
 
 
@@ -166,3 +171,26 @@ def keys_of(view: Seen) -> tuple[list[Key], list[Key]]:
     """What is visible and what is hidden, each by the event that placed it and what it is of that event."""
     visible: list[Key] = [(message.version, message.origin) for message in view.messages]
     return visible, [(entry.version, entry.origin) for entry in view.hidden if entry.call is None]
+
+
+def lifelines(line: Timeline) -> list[Span]:
+    """Return the spans of all that was ever placed in a scope."""
+    latest = line.version()
+    return [span for version in range(1, latest + 1) for span in line.spans(version)]
+
+
+def forms(spans: list[Span], at: int) -> dict[Key, tuple[list[str], bool]]:
+    """Return of each message that is visible at a version which of its calls are, and whether only its text is left."""
+    covering = [span for span in spans if span.since <= at and (span.until is None or span.until > at)]
+    return {(span.version, span.origin): (list(span.calls), span.text_only) for span in covering}
+
+
+def foretold_forms(found: dict[str, Any]) -> dict[Key, tuple[list[str], bool]]:
+    """Return what the oracle says of the messages of a view, as `forms` writes it."""
+    return {
+        (each["version"], each["origin"]): (
+            [call["id"] for call in each.get("tool_calls", ())],
+            each.get("text_only", False),
+        )
+        for each in found["messages"]
+    }
