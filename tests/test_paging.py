@@ -66,6 +66,55 @@ def test_a_number_above_all_gives_all(line: Timeline) -> None:
     assert len(line.hidden(count=MANY)) == SIZE
 
 
+@pytest.mark.parametrize("at", [None, SIZE + 1, 250])
+@pytest.mark.parametrize("size", [7, 1000])
+def test_pages_put_together_are_the_view(line: Timeline, at: int | None, size: int) -> None:
+    """`first` and `count` ask for pages that overlap nowhere and leave nothing out; `last` gives the end of them."""
+    whole = line.at(at)
+    pages = [line.at(at, first=first, count=size) for first in range(0, whole.total + 1, size)]
+    assert [message for page in pages for message in page] == whole.messages
+    assert {page.total for page in pages} == {len(whole)}
+    assert line.at(at, last=size).messages == whole.messages[-size:]
+
+
+@pytest.mark.parametrize("at", [None, SIZE + 1, SIZE])
+def test_hidden_pages_put_together_are_the_whole(line: Timeline, at: int | None) -> None:
+    """Pages of what is hidden are by version, overlap nowhere and leave nothing out, by number or after a version."""
+    whole = line.hidden(at)
+    assert [each.version for each in whole] == ([] if at == SIZE else list(range(1, SIZE + 1)))
+    assert [each for first in range(0, SIZE + 1, 1000) for each in line.hidden(at, first, 1000)] == whole
+    after, found = 0, []
+    while page := line.hidden(at, count=1000, after=after):
+        found += page
+        after = page[-1].version
+    assert found == whole
+
+
+def test_hidden_calls_are_paged_with_messages(store: Store) -> None:
+    """A call that a visible message has lost is an entry of its own, and a page may end between two of one message.
+
+    The removing mode takes the calls that this and earlier transfers meant, and ends their results (rule 4.4).
+    """
+    calls = [{"id": call, "name": "f", "arguments": "{}"} for call in ("a", "b")]
+    mode = "swap-system-message-in-history-and-remove-transfer-tool-messages"
+    store.append(
+        "calls",
+        [
+            {"type": "message", "role": "assistant", "content": "x", "tool_calls": calls},
+            {"type": "message", "role": "tool", "tool_call_id": "b", "content": "r"},
+            {"type": "transfer", "to": "d", "mode": "rolling-history", "tool_call_id": "a"},
+            {"type": "transfer", "to": "e", "mode": mode, "tool_call_id": "b"},
+        ],
+    )
+    line = timeline(store, "calls")
+    whole = [(each.version, each.call, each.by) for each in line.hidden()]
+    assert whole == [(1, "a", 4), (1, "b", 4), (2, None, 4)]
+    pages = [line.hidden(first=first, count=1) for first in range(len(whole))]
+    assert [[(each.version, each.call, each.by) for each in page] for page in pages] == [[each] for each in whole]
+    assert line.hidden(first=len(whole)) == []
+    assert [each.version for each in line.hidden(after=1)] == [2]
+
+
 def test_a_page_knows_its_place(line: Timeline) -> None:
     """A page says which number its first message has, and how many there are in all."""
     page = line.at(first=10, count=5)

@@ -75,6 +75,20 @@ def test_context(context: dict[str, Any], left: list[Any], mode: str) -> None:
     assert kept == (["SA", *left, "SB"] if mode == ROLLING else ["SB", *left])
 
 
+@pytest.mark.parametrize("mode", [ROLLING, SWAP, REMOVE])
+def test_a_transcript_is_the_text_of_an_audio(mode: str) -> None:
+    """`userAndAssistantMessages` keeps the text and nothing else: of an audio its transcript, of one without nothing.
+
+    An audio is another part than text even if it has a transcript, so that the message becomes text alone.
+    """
+    heard, silent = {"type": "audio", "data": "d", "transcript": "heard"}, {"type": "audio", "data": "d"}
+    log = (reply([heard]), reply([heard, silent]), reply([silent]), to("b", mode, context=SAID_TEXT))
+    only = [{"type": "text", "text": "heard"}]
+    assert texts(*log) == [only, only]
+    assert hidden(*log) == ["3 message: context:userAndAssistantMessages by 4"]
+    assert texts(*log, at=3) == [[heard], [heard, silent], [silent]]
+
+
 def test_context_is_told() -> None:
     """What a context drops is hidden by `context:<type>`, a call of a message that stays with its id."""
     log = (*RICH, to("b", message="bye", context=SAID_TEXT))
