@@ -62,7 +62,7 @@ def _explained(timeline: Timeline, line: Line, version: int, at: int) -> list[Ex
             Explained(
                 scope=timeline.scope,
                 origin=now.origin,
-                spans=[_until(span, at) for span in spans if span.origin == now.origin and span.since <= at],
+                spans=_lifeline(timeline, line, [span for span in spans if span.origin == now.origin], item.origin, at),
                 visible=item.why is None,
                 rule=None if item.why is None else now.rule,
                 by=None if item.why is None else now.by,
@@ -70,6 +70,17 @@ def _explained(timeline: Timeline, line: Line, version: int, at: int) -> list[Ex
             )
         )
     return sorted(found, key=lambda each: each.origin)
+
+
+def _lifeline(timeline: Timeline, line: Line, spans: list[Span], origin: int, at: int) -> list[Span]:
+    """Return the spans of a message as they were after version `at`: an empty one, if it is visible only later."""
+    found = [_until(span, at) for span in spans if span.since <= at]
+    if found or not spans:
+        return found
+    version = spans[0].version
+    reasons = [item.why for item in timeline.items(line, version, version, version) if item.origin == origin]
+    then = hidden_of(version, origin, reasons[0] or (0, 0), None)
+    return [msgspec.structs.replace(spans[0], since=version, until=version, rule=then.rule, by=then.by, goes_on=False)]
 
 
 def _until(span: Span, at: int) -> Span:

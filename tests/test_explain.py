@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, logs
-from views import DELETE, REMOVE, SWAP, Event, assistant, clear, note, reply, result, rewind, summary, to, user
+from views import DELETE, REMOVE, SHARED, SWAP, Event, assistant, clear, note, reply, result, rewind, summary, to, user
 
 from turnlog.cli import main
 from turnlog.projections import MODES, Explained, Span, explain, timeline
@@ -112,6 +112,29 @@ def test_at_an_earlier_point() -> None:
     """At an earlier point a lifeline ends where it had come to, and what was not there yet is not explained."""
     assert explained(*TALK, clear(), version=2, at=5) == ["message of chat: visible; 2-"]
     assert explained(*TALK, clear(), version=2, at=1) == []
+
+
+def test_what_only_a_later_rewind_shows() -> None:
+    """What was not visible up to a point has one empty span there, also if it is visible later.
+
+    A rewind of shared memory takes the result off the path that had answered the call, so that the other one does.
+    """
+    log = (reply("", "t"), user("x", **SHARED), result("t", **SHARED), result("t"), rewind(2, **SHARED))
+    assert explained(*log, version=4, at=4) == ["message of chat: duplicate-result by 4; 4-4"]
+    assert explained(*log, version=4) == ["message of chat: visible; 5-"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(log=logs(), at=st.integers(1, 31))
+def test_explained_at_a_point_is_explained_without_what_follows(log: list[Event], at: int) -> None:
+    """What is explained at a point does not depend on what was appended later, redactions aside."""
+    log = [event if event["type"] != "redaction" else clear() for event in log]
+    at = min(at, len(log))
+    with Store(":memory:") as store:
+        store.append("long", log)
+        store.append("short", log[:at])
+        for version in range(1, at + 1):
+            assert explain(store, "long", version, at) == explain(store, "short", version)
 
 
 @settings(max_examples=30, deadline=None)
