@@ -133,7 +133,7 @@ def told(view: Seen) -> dict[str, Any]:
     return {
         "assistant": view.assistant,
         "messages": [_told(message) for message in view.messages],
-        "hidden": document["hidden"],
+        "hidden": _in_order(document["hidden"]),
         "held": [(message.version, message.origin) for message in view.held],
         "problems": [{key: problem[key] for key in problem if key != "advice"} for problem in problems],
     }
@@ -156,10 +156,15 @@ def foretold(
     return {
         "assistant": found["assistant"],
         "messages": messages if last is None else messages[max(0, len(messages) - last) :],
-        "hidden": [{key: each[key] for key in each if each[key] is not None} for each in found["hidden"]],
+        "hidden": _in_order([{key: each[key] for key in each if each[key] is not None} for each in found["hidden"]]),
         "held": found["held"],
         "problems": [each for each in _distinct(found["problems"]) if each["rule"] in FORETOLD],
     }
+
+
+def _in_order(hidden: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a hidden list with two calls of one id in a message, between which no order is said, in one order."""
+    return sorted(hidden, key=lambda each: (each["version"], each["origin"], each.get("call", ""), each["by"]))
 
 
 def _distinct(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
