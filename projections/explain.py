@@ -56,7 +56,7 @@ def _explained(timeline: Timeline, line: Line, version: int, at: int) -> list[Ex
         now = hidden_of(version, item.origin, item.why or (0, 0), None)
         calls = [
             hidden_of(version, item.origin, reason, timeline.call_id(version, call))
-            for call, reason in (item.removed.items() if item.why is None else ())
+            for call, reason in (sorted(item.removed.items()) if item.why is None else ())
         ]
         found.append(
             Explained(

@@ -143,7 +143,7 @@ class Timeline:
                 if item.why is not None:
                     entries.append(hidden_of(item.version, item.origin, item.why, None))
                 else:
-                    for call, reason in item.removed.items():
+                    for call, reason in sorted(item.removed.items()):
                         entries.append(hidden_of(item.version, item.origin, reason, self.call_id(item.version, call)))
             yield from sorted(entries, key=lambda entry: (entry.version, entry.origin, entry.call or ""))
 
