@@ -12,7 +12,8 @@ import msgspec
 from turnlog.store.spans import INTERIM, SpanRow
 
 from .render import VisibleMessage
-from .timelines.catch_up import SHARED, Line
+from .timelines.catch_up import Line
+from .timelines.frames import SHARED
 from .timelines.item import decode_removed
 
 if TYPE_CHECKING:

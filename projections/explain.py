@@ -10,7 +10,8 @@ from turnlog.store import Store
 
 from .reading import Reading
 from .redactions import Redactions
-from .timelines.catch_up import SHARED, Line
+from .timelines.catch_up import Line
+from .timelines.frames import SHARED
 from .timelines.spans import Hidden, Span, hidden_of
 from .timelines.timeline import Timeline, timeline_of
 

@@ -16,7 +16,8 @@ from .answers import Pair, read_pairs, visible_calls
 from .reading import Reading
 from .redactions import Redactions
 from .render import SourceRow, VisibleMessage, message_of, object_of, seal_of
-from .timelines.catch_up import RULES, SHARED, Line
+from .timelines.catch_up import RULES, Line
+from .timelines.frames import SHARED
 from .timelines.tip import Active, Profile
 
 if TYPE_CHECKING:

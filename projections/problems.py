@@ -12,7 +12,8 @@ from turnlog.store.spans import RULES_THAT_HIDE, SpanRow, version_of
 
 from .history import active_at, profile_at, source_of, sources_of
 from .reading import Reading
-from .timelines.catch_up import SHARED, Line
+from .timelines.catch_up import Line
+from .timelines.frames import SHARED
 from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, TOOL, Item, decode_removed
 from .timelines.timeline import Timeline
 

@@ -12,7 +12,7 @@ from turnlog.store.words import phrases_of
 
 from .render import FIELDS
 from .search import mentions
-from .timelines.catch_up import SHARED
+from .timelines.frames import SHARED
 from .timelines.modes import MODES, WhatIf
 from .timelines.spans import Span
 from .timelines.timeline import Timeline, timeline_of

@@ -16,18 +16,16 @@ from turnlog.store.searching import is_unwritable
 from turnlog.store.spans import LineRow, Spans, TimelineKey
 from turnlog.store.streams import Stream
 
+from .frames import SHARED, Frames, Paths
 from .modes import WhatIf
-from .path import Path
 from .rules import apply
 from .tip import Tip
 
 RULES = 2  # The revision of the rules, raised when a change gives any log another view.
-SHARED = "shared_memory"
 STEP = 0.01  # Seconds for which a step of catching up holds the write lock.
 PATIENCE = 0.1  # Seconds to wait for the write lock before going on in memory.
 MAX_IN_MEMORY = 16  # Timelines kept in memory; of more, the one that was used longest ago goes.
 _PAGE = 1000
-MAX_FRAMES = 20_000
 
 
 class Line(NamedTuple):
@@ -40,36 +38,6 @@ class Line(NamedTuple):
     def is_stored(self) -> bool:
         """Return whether the rows are in the store's file, not in memory."""
         return self.rows.schema == "main"
-
-
-class Frames:
-    """The frames of a conversation's events by version, and which of them are of shared memory, read when asked for."""
-
-    def __init__(self, store: Store, stream: Stream) -> None:
-        self._store = store
-        self._stream = stream
-        self._kept: dict[int, tuple[Frame | None, str | None]] = {}
-
-    def __getitem__(self, version: int) -> Frame | None:
-        return self._read(version)[0]
-
-    def is_shared(self, version: int) -> bool:
-        """Return whether an event is of shared memory."""
-        return self._read(version)[1] == SHARED
-
-    def keep(self, version: int, frame: Frame | None, scope: str | None) -> None:
-        """Keep a frame that has been read, and not too many."""
-        if len(self._kept) >= MAX_FRAMES:
-            self._kept.clear()
-        self._kept[version] = frame, scope
-
-    def _read(self, version: int) -> tuple[Frame | None, str | None]:
-        if version not in self._kept:
-            found: tuple[Frame | None, str | None] = (None, None)
-            for type_, v, number, scope, text in self._store.frames(self._stream, version, version, None, 1):
-                found = read_frame(type_, v, number, scope, text), scope
-            self.keep(version, *found)
-        return self._kept[version]
 
 
 class Lines:
@@ -102,18 +70,20 @@ class Lines:
                 return self.ready(stream, scope, WhatIf(), version)
             return self._in_memory(key, stream, what_if, version)
         found = self._found(self._file, key)
-        if found is not None and max(found.version, self._scanned.get(key, 0)) >= version:
+        if found is not None and self._reached(self._file, key, found) >= version:
             return Line(self._file, found.line)
         for _ in range(0 if self._store.db.read_only else 2):
             try:
                 return self._in_file(key, stream, version)
             except (StoreBusy, StoreUnusable):
+                # What was remembered of rows may not have come to be written.
+                self.forget()
                 break
             except (sqlite3.DatabaseError, msgspec.MsgspecError, LookupError) as error:
                 if isinstance(error, sqlite3.DatabaseError) and is_unwritable(error):
+                    self.forget()
                     break
                 self.mend()
-        self.forget()
         return self._in_memory(key, stream, what_if, version)
 
     def audited(self, stream: Stream, scope: str, what_if: WhatIf, version: int, secret: bytes | None = None) -> Line:
@@ -128,7 +98,6 @@ class Lines:
             self._store.db.derive(self._file.create, PATIENCE)
         with suppress(sqlite3.DatabaseError):
             self._store.db.derive(self._memory.create, None)
-        self._used.clear()
 
     def forget(self) -> None:
         """Forget what is remembered of rows, which may have been undone or dropped."""
@@ -140,6 +109,10 @@ class Lines:
             return rows.find(key)
         except sqlite3.OperationalError:
             return None
+
+    def _reached(self, rows: Spans, key: TimelineKey, found: LineRow) -> int:
+        """Return the version up to which a timeline has all there is: events of other scopes are not always noted."""
+        return max(found.version, self._scanned.get(key, 0)) if rows is self._file else found.version
 
     def _in_file(self, key: TimelineKey, stream: Stream, version: int) -> Line:
         found: list[LineRow] = []
@@ -162,14 +135,19 @@ class Lines:
     def _in_memory(
         self, key: TimelineKey, stream: Stream, what_if: WhatIf, version: int, secret: bytes | None = None
     ) -> Line:
+        found = self._found(self._memory, key)
+        if found is not None and version <= found.version <= self._store.version(stream):
+            self._use(key)
+            return Line(self._memory, found.line)
+
         def step() -> Line:
             if not self._memory.exists():
                 self._memory.create()
-                self._used.clear()
             line = self._current(self._memory, key, stream)
             if line is None:
                 line = self._begin(self._memory, key, stream, what_if, version, secret)
-            self._make_room(key)
+            self._use(key)
+            self._make_room()
             self._advance(self._memory, line, key, stream, what_if, version, None)
             return Line(self._memory, line.line)
 
@@ -183,16 +161,19 @@ class Lines:
             return None
         return found
 
-    def _make_room(self, key: TimelineKey) -> None:
-        """Drop the timelines in memory that were used longest ago."""
+    def _use(self, key: TimelineKey) -> None:
+        """Note that a timeline in memory was used just now."""
         self._used.pop(key, None)
         self._used[key] = None
-        for old in list(self._used)[:-MAX_IN_MEMORY]:
-            del self._used[old]
-            gone = self._memory.find(old)
-            if gone is not None:
-                self._tips.pop(("temp", gone.line), None)
-                self._memory.drop(gone.line)
+
+    def _make_room(self) -> None:
+        """Drop the timelines in memory that were used longest ago, those that nobody remembers first."""
+        lines = dict(self._memory.lines())
+        order = [*(lines.keys() - self._used.keys()), *(key for key in self._used if key in lines)]
+        for old in order[:-MAX_IN_MEMORY]:
+            self._used.pop(old, None)
+            self._tips.pop(("temp", lines[old].line), None)
+            self._memory.drop(lines[old].line)
 
     def _begin(
         self,
@@ -208,9 +189,9 @@ class Lines:
         if source is None or at == 0:
             return rows.add(key, stream, secret)
         made = rows.copy(origin, source, key, stream, at)
-        own, shared = self._paths(stream, key.scope, at)
-        rows.open_copied(made.line, own, shared)
-        rows.set_path(made.line, own)
+        paths = Paths(self._store, stream, key.scope, at)
+        rows.open_copied(made.line, paths.own.ranges, paths.shared.ranges)
+        rows.set_path(made.line, paths.own.ranges)
         return made
 
     def _source(
@@ -254,10 +235,6 @@ class Lines:
                 return version
         return None
 
-    def _paths(self, stream: Stream, scope: str, at: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        tip = Paths(self._store, stream, scope, at)
-        return tip.own.ranges, tip.shared.ranges
-
     def _advance(
         self,
         rows: Spans,
@@ -269,22 +246,21 @@ class Lines:
         step: float | None,
     ) -> bool:
         """Apply events up to a version, for `step` seconds at most; return whether that was all."""
-        if max(found.version, self._scanned.get(key, 0) if rows is self._file else 0) >= version:
+        began = self._reached(rows, key, found)
+        if began >= version:
             return True
         scope = key.scope
         tip = self._tips.get((rows.schema, found.line))
         if tip is None or tip.version != found.version:
-            frames = Frames(self._store, stream)
-            tip = Tip(rows, found, scope == SHARED, frames)
             paths = Paths(self._store, stream, scope, found.version)
-            tip.own, tip.shared = paths.own, paths.shared
+            tip = Tip(rows, found, scope == SHARED, Frames(self._store, stream), paths)
             self._tips[rows.schema, found.line] = tip
         deadline = None if step is None else time.monotonic() + step
-        began, applied = tip.version, False
+        applied = False
         page = 1 if version - began == 1 else _PAGE
         try:
             for type_, v, number, event_scope, text in self._store.frames(
-                stream, max(tip.version, self._scanned.get(key, 0)) + 1, version, {scope, SHARED, None}, page
+                stream, began + 1, version, {scope, SHARED, None}, page
             ):
                 frame = read_frame(type_, v, number, event_scope, text)
                 if frame is None:
@@ -300,7 +276,7 @@ class Lines:
                 if deadline is not None and time.monotonic() > deadline:
                     tip.write_rest(number)
                     return number >= version
-            if applied or version - began >= _PAGE or rows is self._memory:
+            if applied or version - tip.version >= _PAGE or rows is self._memory:
                 tip.write_rest(version)
             else:
                 self._scanned[key] = version
@@ -308,18 +284,6 @@ class Lines:
             self.forget()
             raise
         return True
-
-
-class Paths:
-    """The paths of a scope and of shared memory, as the rewinds up to a version leave them."""
-
-    def __init__(self, store: Store, stream: Stream, scope: str, at: int) -> None:
-        self.own, self.shared = Path(), Path()
-        for version, frame, event_scope in store.rewinds(stream, at):
-            if event_scope in (None, scope) and scope != SHARED:
-                self.own.rewind(version, frame.to)
-            if event_scope in (None, SHARED):
-                self.shared.rewind(version, frame.to)
 
 
 def path_of(store: Store, conversation: str, scope: str) -> list[Event]:

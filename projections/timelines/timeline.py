@@ -30,7 +30,8 @@ from turnlog.store.times import Clock
 from ..history import Given, History, given_last, messages_of, read_history
 from ..reading import Reading, checked_what_if, resolve
 from ..render import VisibleMessage
-from .catch_up import SHARED, Frames, Line, Lines, Paths
+from .catch_up import Line, Lines
+from .frames import SHARED, Frames, Paths
 from .item import Item, decode_removed, item_then
 from .modes import WhatIf
 from .spans import Changes, Hidden, Span, Step, check_page, hidden_of

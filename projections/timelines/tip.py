@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from turnlog.store.events import AssistantFrame, Frame, TransferFrame
+from turnlog.store.events import AssistantFrame, TransferFrame
 from turnlog.store.spans import (
     BLOCK_BITS,
     HIDES,
     NEVER,
+    PLACES,
     SHOWS,
     HidingRow,
     LineRow,
@@ -22,6 +23,7 @@ from turnlog.store.spans import (
     version_of,
 )
 
+from .frames import Frames, Paths
 from .item import MESSAGE, RESPONSE, Item, item_of, item_then
 from .path import Path
 
@@ -47,24 +49,16 @@ class Active(msgspec.Struct, array_like=True, frozen=True):
     rolling: bool
 
 
-class FrameReader(Protocol):
-    """Reads the frames of a conversation's events by version."""
-
-    def __getitem__(self, version: int) -> Frame | None: ...
-    def is_shared(self, version: int) -> bool: ...
-    def keep(self, version: int, frame: Frame | None, scope: str | None) -> None: ...
-
-
 class Tip:
     """The newest state of a timeline, inside a transaction; rules change it, and `flush` writes what they changed."""
 
-    def __init__(self, rows: Spans, line: LineRow, is_shared_view: bool, frames: FrameReader) -> None:
+    def __init__(self, rows: Spans, line: LineRow, is_shared_view: bool, frames: Frames, paths: Paths) -> None:
         self.rows = rows
         self.line = line.line
         self.version = line.version
         self.is_shared_view = is_shared_view
         self.frames = frames
-        self.own, self.shared = Path(), Path()
+        self.own, self.shared = paths.own, paths.shared
         self.names = rows.names(self.line)
         self._codes = {name: code for code, name in enumerate(self.names)}
         self._facts = rows.facts(self.line, self.version)
@@ -261,8 +255,8 @@ class Tip:
                 begun.append(item.row(version))
             elif item.why is not None and item.ended is not None:
                 was_why, was_ended = (None, None) if item.loaded is None else item.loaded[:2]
-                told = item.since is not None and item.why == (item.ended if item.was_visible else was_why)
-                if not told and (item.since is not None or (was_why, was_ended) != (item.why, item.ended)):
+                says_it = item.since is not None and item.why == (item.ended if item.was_visible else was_why)
+                if not says_it and (item.since is not None or (was_why, was_ended) != (item.why, item.ended)):
                     # The span that ended, if there was one, does not say why it is hidden now.
                     hidings.append(HidingRow(item.version, item.origin, version, *item.why, item.shared, *item.ended))
         self.rows.end_spans(self.line, ended)
@@ -312,7 +306,7 @@ class Tip:
         for item in changed:
             (on if item.visible else off).add((SHOWS, item.place >> bits))
             hides = not item.visible or bool(item.removed)
-            (on if hides else off).add((HIDES, 4 * item.version >> bits))
+            (on if hides else off).add((HIDES, PLACES * item.version >> bits))
         for kind, block in on - self._alive:
             self.rows.begin_block(self.line, kind, block, version)
         self._alive |= on
