@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from turnlog.store.spans import INTERIM, SpanRow
+from turnlog.store.spans import INTERIM
 
 from .render import VisibleMessage
 from .timelines.catch_up import Line
 from .timelines.frames import SHARED
-from .timelines.item import decode_removed
 
 if TYPE_CHECKING:
     from .timelines.timeline import Timeline
@@ -29,12 +27,6 @@ class Pair(NamedTuple):
     interim: bool
 
 
-def visible_calls(span: SpanRow) -> list[int]:
-    """Return the indexes of the calls of a span that are not taken."""
-    removed = decode_removed(span.removed)
-    return [index for index in range(span.calls) if index not in removed]
-
-
 def read_pairs(
     timeline: Timeline, line: Line, at: int, callers: Mapping[int, Sequence[int]], shown: Collection[int]
 ) -> list[Pair]:
@@ -44,16 +36,7 @@ def read_pairs(
     """
     if not callers:
         return []
-    schema = line.rows.schema
-    rows = line.rows.db.rows(
-        "SELECT call, call_part, version, part FROM json_each(:calls) AS callers"
-        f" CROSS JOIN {schema}.uses AS uses INDEXED BY uses_by_call"
-        " ON uses.line = :line AND uses.call = callers.value WHERE uses.since <= :at"
-        f" AND NOT EXISTS (SELECT 1 FROM {schema}.uses AS later WHERE later.line = uses.line AND later.id = uses.id"
-        " AND later.version = uses.version AND later.part = uses.part"
-        " AND later.since > uses.since AND later.since <= :at)",
-        {"line": line.line, "calls": json.dumps(list(callers)), "at": at},
-    )
+    rows = line.rows.pairs_with(line.line, list(callers), at)
     found = [
         Pair(call, callers[call].index(index), result, part == INTERIM)
         for call, index, result, part in rows

@@ -17,7 +17,7 @@ from .reading import Reading
 from .redactions import Redactions
 from .render import VisibleMessage, object_of
 from .timelines.catch_up import Line
-from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, decode_removed
+from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, decode_removed, visible_calls
 from .timelines.spans import Hidden, hidden_of
 from .timelines.timeline import Timeline, timeline_of
 
@@ -195,11 +195,11 @@ class _Sweep:
             version = version_of(row)
             frame = self._timeline.frame(version)
             assert isinstance(frame, MessageFrame | ResponseFrame)
-            removed = decode_removed(row.removed)
-            for index, call in enumerate(frame.tool_calls):
-                if index not in removed and begins:
+            for index in visible_calls(row):
+                call = frame.tool_calls[index]
+                if begins:
                     self._calls[call.name][version, index] = call.id
-                elif index not in removed:
+                else:
                     self._calls[call.name].pop((version, index), None)
 
     def _of_prompts(self, at: int) -> Iterator[Found]:

@@ -12,12 +12,13 @@ from turnlog.store import InvalidEvent, Request
 from turnlog.store.events import AssistantFrame, TransferFrame, read_frame
 from turnlog.store.spans import SpanRow, version_of
 
-from .answers import Pair, read_pairs, visible_calls
+from .answers import Pair, read_pairs
 from .reading import Reading
 from .redactions import Redactions
 from .render import SourceRow, VisibleMessage, message_of, object_of, seal_of
 from .timelines.catch_up import RULES, Line
 from .timelines.frames import SHARED
+from .timelines.item import visible_calls
 from .timelines.tip import Active, Profile
 
 if TYPE_CHECKING:

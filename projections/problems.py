@@ -10,11 +10,12 @@ from turnlog.store import Event
 from turnlog.store.events import AssistantFrame, MessageFrame, RequestFrame, ResponseFrame, SummaryFrame, TransferFrame
 from turnlog.store.spans import RULES_THAT_HIDE, SpanRow, version_of
 
+from .answers import read_pairs
 from .history import active_at, profile_at, source_of, sources_of
 from .reading import Reading
 from .timelines.catch_up import Line
 from .timelines.frames import SHARED
-from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, TOOL, Item, decode_removed
+from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, TOOL, Item, visible_calls
 from .timelines.timeline import Timeline
 
 ADVICE = {
@@ -90,30 +91,26 @@ def _of_events(timeline: Timeline, line: Line, at: int) -> Iterator[Found]:
 
 def _of_results(timeline: Timeline, line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
     """Find calls without a final result, and results without a call."""
-    pairs = timeline.pairs(line, at)
-    answered = {(call, part) for call, part, interim in pairs.values() if not interim}
-    for span in visible:
-        removed = decode_removed(span.removed) if span.calls else {}
-        for index in range(span.calls):
-            version = version_of(span)
-            if index not in removed and (version, index) not in answered:
-                yield version, "unanswered-call", timeline.call_id(version, index)
-    own = 1 if timeline.scope == SHARED else 0
+    callers = {version_of(span): visible_calls(span) for span in visible if span.calls}
+    shown = {version_of(span) for span in visible if span.role == TOOL}
+    pairs = read_pairs(timeline, line, at, callers, shown)
+    answered = {(pair.call, pair.number) for pair in pairs if not pair.interim}
+    for version, calls in callers.items():
+        for number, call in enumerate(calls):
+            if (version, number) not in answered:
+                yield version, "unanswered-call", timeline.call_id(version, call)
+    own = timeline.scope == SHARED
+    paths = timeline.paths(at)
     for span in line.rows.covering(line.line, at, held=True):
         version = version_of(span)
-        if span.role == TOOL and span.why is not None and span.shared == own and version not in pairs:
-            yield version, _stray(timeline, line, at, version), ""
-
-
-def _stray(timeline: Timeline, line: Line, at: int, version: int) -> str:
-    frame = timeline.frame(version)
-    assert isinstance(frame, MessageFrame)
-    paths = timeline.paths(at)
-    for use in line.rows.uses_of(line.line, frame.tool_call_id or "", version):
-        shared = timeline.is_shared(use.version)
-        if use.part >= 0 and (paths.shared if shared else paths.own).has(use.version):
-            return "duplicate-result"
-    return "orphan-result"
+        frame = timeline.frame(version) if span.role == TOOL and span.why is not None and span.shared == own else None
+        if isinstance(frame, MessageFrame) and frame.tool_call_id is not None:
+            uses = line.rows.uses_of(line.line, frame.tool_call_id, version + 1)
+            mine = next((use for use in uses if use.version == version and use.part < 0 and use.since <= at), None)
+            if mine is not None and mine.call is None:
+                earlier = (use.version for use in uses if use.part >= 0 and use.version < version)
+                there = any((paths.shared if timeline.is_shared(each) else paths.own).has(each) for each in earlier)
+                yield version, "duplicate-result" if there else "orphan-result", ""
 
 
 def _of_prompts(line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
@@ -148,10 +145,9 @@ def foreign_calls(timeline: Timeline, line: Line, at: int, visible: list[SpanRow
             continue
         version = version_of(span)
         frame = timeline.frame(version)
-        removed = decode_removed(span.removed)
         assert isinstance(frame, MessageFrame | ResponseFrame)
-        for index, call in enumerate(frame.tool_calls):
-            if index not in removed and call.name not in (tools or ()):
+        for call in (frame.tool_calls[index] for index in visible_calls(span)):
+            if call.name not in (tools or ()):
                 yield version, "foreign-tool-calls", call.id
 
 

@@ -10,7 +10,7 @@ from turnlog.store.events import CONTENTS, TEXTS, MessageFrame, ResponseFrame, c
 from turnlog.store.spans import ORIGINS, ROLES, TEXT_ONLY, SpanRow, version_of
 
 from .redactions import REDACTED, Redactions
-from .timelines.item import decode_removed
+from .timelines.item import decode_removed, visible_calls
 
 Origin = Literal["prompt", "first_message", "message", "response", "destination_message", "summary"]
 # The field of an event's body that a message of each origin shows, in the order of ORIGINS.
@@ -122,10 +122,8 @@ def message_of(
 
 def seal_of(span: SpanRow, event: SourceRow, redactions: Redactions) -> Seal:
     """Return what a history's digest is made of for the message that a span shows."""
-    removed = decode_removed(span.removed)
     digests = (event.digest.hex(), *(each.digest.hex() for each in redactions.of(event)))
-    calls = tuple(index for index in range(span.calls) if index not in removed)
-    return Seal(digests, bool(span.parts & TEXT_ONLY), calls)
+    return Seal(digests, bool(span.parts & TEXT_ONLY), tuple(visible_calls(span)))
 
 
 class _Common(msgspec.Struct, gc=False):
@@ -208,13 +206,13 @@ def _calls(
 ) -> tuple[VisibleCall, ...]:
     if span.removed is None and not redacted and len(written) == span.calls:
         return written
-    removed = decode_removed(span.removed)
+    left = visible_calls(span)
     if len(written) == span.calls:
-        return tuple(call for index, call in enumerate(written) if index not in removed)
+        return tuple(written[index] for index in left)
     frame = read_frame(event.type, event.v, event.version, event.scope, event.frame_text)
     calls = frame.tool_calls if isinstance(frame, MessageFrame | ResponseFrame) else ()
     arguments = REDACTED if redacted else ""
-    return tuple(VisibleCall(call.id, call.name, arguments) for index, call in enumerate(calls) if index not in removed)
+    return tuple(VisibleCall(calls[index].id, calls[index].name, arguments) for index in left if index < len(calls))
 
 
 def _summary_of(body: Any, frame: Any) -> int | None:

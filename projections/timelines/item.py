@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -88,7 +88,7 @@ class Item(msgspec.Struct, eq=False, kw_only=True):
     @property
     def visible_calls(self) -> list[int]:
         """Return the indexes of the calls that are not taken."""
-        return [index for index in range(self.calls) if index not in self.removed] if self.calls else []
+        return _left(self.calls, self.removed)
 
     @property
     def is_blank(self) -> bool:
@@ -194,6 +194,15 @@ def item_then(spans: Sequence[SpanRow], hidings: Sequence[HidingRow], at: int) -
     if hiding is not None:
         item.why, item.ended = Reason(hiding.rule, hiding.by), Reason(hiding.ended, hiding.ended_by)
     return item
+
+
+def visible_calls(span: SpanRow) -> list[int]:
+    """Return the indexes of the calls of a span that are not taken."""
+    return _left(span.calls, decode_removed(span.removed))
+
+
+def _left(calls: int, removed: Container[int]) -> list[int]:
+    return [index for index in range(calls) if index not in removed] if calls else []
 
 
 def decode_removed(text: str | None) -> dict[int, Reason]:

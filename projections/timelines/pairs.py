@@ -41,12 +41,10 @@ def pair(tip: Tip, version: int, frame: MessageFrame) -> Reason | None:
             return stray(tip, id, version)
         call = found
         if recent:
-            rest = [each for each in recent if (each[0], each[1]) != call]
-            recent[:] = [
-                *rest,
-                *([each[0], each[1], each[2], 2] for each in recent if each not in rest and frame.interim),
-            ]
-            recent.sort(key=lambda each: (each[0], -each[1]))
+            for each in [each for each in recent if (each[0], each[1]) == call]:
+                each[3] = 2
+                if not frame.interim:
+                    recent.remove(each)
         why = why_hidden(tip, call)
     tip.add_use(id, version, part, version, *call)
     tip.set_open(id, call.version, call.part, 2 if frame.interim else None)
@@ -119,6 +117,12 @@ def why_hidden(tip: Tip, call: CallKey) -> Reason | None:
     return first(reasons) if reasons else None
 
 
+def call_of(tip: Tip, id: int, result: int, part: int, at: int = NEVER) -> CallKey | None:
+    """Return the call that a result was paired with after version `at`, or is now; None if it has none."""
+    call, index = tip.rows.pair_of(tip.line, id, result, part, at)
+    return None if call is None else CallKey(call, index or 0)
+
+
 class Result(NamedTuple):
     """A result and the call that it is paired with now, or None."""
 
@@ -134,12 +138,10 @@ def results_of(tip: Tip, call: CallKey | int, before: int = NEVER) -> Iterator[R
     for use in tip.rows.results_of(tip.line, version):
         if use.version >= before or (not isinstance(call, int) and use.call_part != call.part):
             continue
-        pair = tip.rows.pair_of(tip.line, use.id, use.version, use.part, NEVER)
-        if pair != (use.call, use.call_part):
-            continue
-        item = tip.said(use.version)
+        paired = call_of(tip, use.id, use.version, use.part)
+        item = tip.said(use.version) if paired == (use.call, use.call_part) else None
         if item is not None and tip.path_of(item.shared).has(use.version):
-            yield Result(item, CallKey(use.call or 0, use.call_part or 0), use.id, use.part == INTERIM)
+            yield Result(item, paired, use.id, use.part == INTERIM)
 
 
 def result_of(tip: Tip, item: Item) -> Result | None:
@@ -148,8 +150,8 @@ def result_of(tip: Tip, item: Item) -> Result | None:
     if not isinstance(frame, MessageFrame) or frame.tool_call_id is None:
         return None
     id = tip.hash(frame.tool_call_id)
-    call, part = tip.rows.pair_of(tip.line, id, item.version, INTERIM if frame.interim else FINAL, NEVER)
-    return Result(item, None if call is None else CallKey(call, part or 0), id, bool(frame.interim))
+    call = call_of(tip, id, item.version, INTERIM if frame.interim else FINAL)
+    return Result(item, call, id, frame.interim)
 
 
 def reasons_of(tip: Tip, result: Result) -> list[Reason]:

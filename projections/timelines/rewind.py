@@ -9,7 +9,7 @@ from turnlog.store.events import MessageFrame, ResponseFrame
 from turnlog.store.spans import FINAL, INTERIM, NEVER, HidingRow, SpanRow, version_of
 
 from .item import RULE, Item, Reason, item_then
-from .pairs import CallKey, Result, find_call, first, is_on_path, reasons_of, result_of, results_of
+from .pairs import CallKey, Result, call_of, find_call, first, is_on_path, reasons_of, result_of, results_of
 from .path import is_in
 from .tip import Tip
 
@@ -40,13 +40,13 @@ def rewind(tip: Tip, version: int, shared: bool | None, to: int) -> None:
     if False in sides:
         tip.restore_facts(to, version)
         tip.rows.set_path(tip.line, tip.own.ranges)
-    lost, changed = _pair_again(tip, version, common, to, sides, before_paths)
+    lost, changed = _pair_again(tip, version, common, to, sides)
     for item in restored:
         result = result_of(tip, item)
         if result is not None and item.version not in lost:
-            call, part = tip.rows.pair_of(tip.line, result.id, item.version, INTERIM if result.interim else FINAL, to)
+            call = call_of(tip, result.id, item.version, INTERIM if result.interim else FINAL, to)
             if call is not None:
-                lost[item.version] = CallKey(call, part or 0)
+                lost[item.version] = call
     _settle(tip, version, restored, changed, lost)
 
 
@@ -81,9 +81,7 @@ def _restore(tip: Tip, version: int, shared: bool, to: int, before: list[tuple[i
     return restored
 
 
-def _pair_again(
-    tip: Tip, version: int, common: int, to: int, sides: list[bool], before: dict[bool, list[tuple[int, int]]]
-) -> tuple[Lost, list[Result]]:
+def _pair_again(tip: Tip, version: int, common: int, to: int, sides: list[bool]) -> tuple[Lost, list[Result]]:
     """Pair the results after version `common` again, along the path as it is now.
 
     Return what call each had, and the results that are on the path with the calls that they have now.
@@ -98,9 +96,9 @@ def _pair_again(
         path = tip.path_of(item.shared)
         if is_in(path.at(to), use.version) if rewound else path.has(use.version):
             then = to if rewound else version
-            call, part = tip.rows.pair_of(tip.line, use.id, use.version, use.part, then)
-            if call is not None:
-                had[use.version] = CallKey(call, part or 0)
+            was = call_of(tip, use.id, use.version, use.part, then)
+            if was is not None:
+                had[use.version] = was
     # A call up to `common` waits again if what answered it is off the path or comes after `common`.
     affected: dict[tuple[int, int, int], None] = {}
     for use in uses:
@@ -131,8 +129,7 @@ def _pair_again(
         found, _ = find_call(tip, use.id, use.version, frame.name)
         if found is not None:
             tip.rows.set_open(tip.line, [(2 if use.part == INTERIM else None, use.id, *found)])
-        now = tip.rows.pair_of(tip.line, use.id, use.version, use.part, NEVER)
-        if now != (None if found is None else found.version, None if found is None else found.part):
+        if found != call_of(tip, use.id, use.version, use.part):
             tip.add_use(use.id, use.version, use.part, version, *(found or (None, None)))
             tip.write_plain()
         changed.append(Result(item, found, use.id, use.part == INTERIM))

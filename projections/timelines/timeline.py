@@ -14,7 +14,6 @@ import msgspec
 from turnlog.store import NotFound, Store
 from turnlog.store.events import Frame, MessageFrame, Mode, ResponseFrame, text_of
 from turnlog.store.spans import (
-    INTERIM,
     NEVER,
     ORIGINS,
     ROLES,
@@ -31,8 +30,8 @@ from ..history import Given, History, given_last, messages_of, read_history
 from ..reading import Reading, checked_what_if, resolve
 from ..render import VisibleMessage
 from .catch_up import Line, Lines
-from .frames import SHARED, Frames, Paths
-from .item import Item, decode_removed, item_then
+from .frames import Frames, Paths
+from .item import Item, item_then, visible_calls
 from .modes import WhatIf
 from .spans import Changes, Hidden, Span, Step, check_page, hidden_of
 
@@ -249,7 +248,6 @@ class Timeline:
         until = row.until if until is None else until
         if reason is None and row.until is not None and row.rule is not None:
             reason = row.rule, row.until if row.by is None else row.by
-        removed = decode_removed(row.removed)
         return Span(
             version=version,
             origin=ORIGINS[row.origin],  # type: ignore[arg-type]
@@ -261,7 +259,7 @@ class Timeline:
             until=until,
             rule=None if reason is None else RULES_THAT_HIDE[reason[0]],
             by=None if reason is None else reason[1],
-            calls=tuple(self.call_id(version, index) for index in range(row.calls) if index not in removed),
+            calls=tuple(self.call_id(version, index) for index in visible_calls(row)),
             text_only=bool(row.parts & TEXT_ONLY),
             goes_on=goes_on,
         )
@@ -331,21 +329,11 @@ class Timeline:
             found.append(Step(moment, visible, characters))
         return found
 
-    # Pairs and paths
+    # Paths
 
     def paths(self, at: int) -> Paths:
         """Return the paths of this scope and of shared memory after a version."""
         return Paths(self.store, self.stream, self.scope, at)
-
-    def pairs(self, line: Line, at: int) -> dict[int, tuple[int, int, bool]]:
-        """Return the call that each result of the path was paired with after version `at`: version, index, interim."""
-        paths = self.paths(at)
-        found = {}
-        for result, part, call, call_part, shared in line.rows.all_pairs(line.line, at):
-            path = paths.shared if shared or self.scope == SHARED else paths.own
-            if call is not None and path.has(result):
-                found[result] = (call, call_part or 0, part == INTERIM)
-        return found
 
 
 def timeline(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from .rows import (
@@ -103,18 +104,19 @@ class Past(Tables):
             "INDEXED BY spans_source WHERE line = ? AND source = ? AND source IS NOT NULL", (line, source)
         )
 
-    def all_pairs(self, line: int, at: int) -> list[tuple[int, int, int | None, int | None, int]]:
-        """Return each result with the call that it was paired with after version `at`: result, FINAL or INTERIM, the
-        call's version and index or None, and whether the result is of shared memory."""
+    def pairs_with(self, line: int, calls: list[int], at: int) -> list[tuple[int, int, int, int]]:
+        """Return the results that were paired with calls of these messages after version `at`, on the path or not.
+
+        Each is the version of the message, the index of the call, the version of the result, and FINAL or INTERIM.
+        """
         return self.db.rows(
-            f"SELECT uses.version, uses.part, uses.call, uses.call_part, spans.shared FROM {self.schema}.uses"
-            f" JOIN {self.schema}.spans ON spans.line = uses.line AND spans.place = 4 * uses.version"
-            " AND spans.version IS NULL AND spans.since = uses.version"
-            " WHERE uses.line = ? AND uses.part < 0 AND uses.since <= ?"
+            "SELECT call, call_part, version, part FROM json_each(:calls) AS callers"
+            f" CROSS JOIN {self.schema}.uses AS uses INDEXED BY uses_by_call"
+            " ON uses.line = :line AND uses.call = callers.value WHERE uses.since <= :at"
             f" AND NOT EXISTS (SELECT 1 FROM {self.schema}.uses AS later WHERE later.line = uses.line"
             " AND later.id = uses.id AND later.version = uses.version AND later.part = uses.part"
-            " AND later.since > uses.since AND later.since <= ?) ORDER BY uses.version",
-            (line, at, at),
+            " AND later.since > uses.since AND later.since <= :at)",
+            {"line": line, "calls": json.dumps(calls), "at": at},
         )
 
     def of_message(self, line: int, version: int) -> list[SpanRow]:

@@ -120,11 +120,9 @@ class Writing(Present, Past):
     def is_hiding(self, line: int, block: int) -> bool:
         """Return whether anything that the events of a block placed is hidden now, or has a call taken."""
         first, last = (block << BLOCK_BITS[0]) // PLACES, ((block + 1 << BLOCK_BITS[0]) - 1) // PLACES
-        placed = {(version_of(row), row.origin) for row in self.of_messages(line, first, last, NEVER)}
+        spans = self.of_messages(line, first, last, NEVER)
+        placed = {(version_of(row), row.origin) for row in spans}
         placed |= {(row.version, row.origin) for row in self.hidings_of(line, first, last, NEVER)}
-        shown = {
-            (version_of(row), row.origin)
-            for row in self.of_messages(line, first, last, NEVER)
-            if row.until is None and row.why is None and row.removed is None
-        }
+        whole = (row for row in spans if row.until is None and row.why is None and row.removed is None)
+        shown = {(version_of(row), row.origin) for row in whole}
         return placed != shown
