@@ -1,4 +1,4 @@
-"""What is derived from the log and stored beside it: making it again, and comparing it with the log."""
+"""Make again what is derived from the log and stored beside it, and compare it with the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rebuild(store: Store, progress: Progress = lambda done, total: None) -> int:
     with store.db.transaction():
         Spans(store.db, "main").create()
         store.db.derived.clear()
-    store.index.rebuild(lambda done, total: None)
+    store.index.rebuild()
     return catch_up(store, None, progress)[0]
 
 

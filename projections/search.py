@@ -9,7 +9,6 @@ import msgspec
 
 from turnlog.store import Event, InvalidEvent, Store
 from turnlog.store.chain import microseconds_of
-from turnlog.store.searching import Progress
 from turnlog.store.spans import ROLES, RULES_THAT_HIDE, version_of
 from turnlog.store.streams import Stream
 from turnlog.store.words import phrases_of, texts_in
@@ -74,23 +73,6 @@ def search(
         if len(found) == limit:
             break
     return found
-
-
-def catch_up(store: Store, progress: Progress = lambda done, total: None) -> int:
-    """Take into the index what was appended since; return how many events that were.
-
-    It is done in short steps, each a transaction of its own that holds up other writers for about 10 ms, and in memory
-    where the file cannot be written. `progress` hears positions done and in all.
-    """
-    return store.index.catch_up(progress)
-
-
-def rebuild(store: Store, progress: Progress = lambda done, total: None) -> int:
-    """Make the index again from the log; return of how many events. `progress` as in `catch_up`.
-
-    :raises StoreReadOnly: the store was opened read-only.
-    """
-    return store.index.rebuild(progress)
 
 
 def mentions(content: Any, query: str) -> bool:

@@ -100,6 +100,10 @@ class _Reader:
         return self._connection.execute(sql, parameters).fetchall()
 
 
+def _quietly(done: int, total: int) -> None:
+    """Take no notice of progress."""
+
+
 class Index:
     """The index of one open store: in its file where that can be written, else in memory."""
 
@@ -118,7 +122,7 @@ class Index:
                 self._excerpts.close()
                 self._excerpts = None
 
-    def catch_up(self, progress: Progress) -> int:
+    def catch_up(self, progress: Progress = _quietly) -> int:
         """Take in what was appended since; return how many events that were.
 
         :raises StoreUnusable: the log cannot be read.
@@ -129,7 +133,7 @@ class Index:
         except sqlite3.Error as error:
             raise StoreUnusable(self._db.path, f"cannot be searched: {error}") from error
 
-    def rebuild(self, progress: Progress) -> int:
+    def rebuild(self, progress: Progress = _quietly) -> int:
         """Make the file's index again from the log; return of how many events.
 
         :raises StoreReadOnly: the store was opened read-only.
@@ -284,10 +288,6 @@ class Index:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
-
-
-def _quietly(done: int, total: int) -> None:
-    """Take no notice of progress."""
 
 
 def _conditions(

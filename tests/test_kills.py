@@ -13,7 +13,6 @@ from test_redaction import files_with
 from views import summary
 
 from turnlog.projections import history, search
-from turnlog.projections.search import catch_up, rebuild
 from turnlog.store import NameTaken, Store, Verified
 
 KILLS = 20
@@ -25,7 +24,6 @@ GUARD = 120  # Seconds after which a process that hangs is killed, so that the t
 DYING = """
 import os, shutil, signal, sqlite3, sys
 from pathlib import Path
-from turnlog.projections.search import catch_up, rebuild
 from turnlog.store import Store, search_file
 
 # The index's steps end by the clock: one that only counts makes every run the same.
@@ -78,7 +76,7 @@ def path(tmp_path: Path) -> Path:
         store.append("root", [summary("secret6", 1, 3)])
         store.fork("root", 3, "child")
         store.append("child", [said("secret7"), summary("secret8", 1, 3)])
-        catch_up(store)
+        store.index.catch_up()
     return path
 
 
@@ -168,7 +166,7 @@ def test_fork(path: Path) -> None:
     assert outcomes == {True, False}
 
 
-@pytest.mark.parametrize("action", ["catch_up(store)", "rebuild(store)"])
+@pytest.mark.parametrize("action", ["store.index.catch_up()", "store.index.rebuild()"])
 def test_index(path: Path, action: str) -> None:
     """An index whose catch-up or rebuild was killed goes on from its checkpoint, and has every event once."""
     with Store(path) as store:
@@ -181,7 +179,7 @@ def test_index(path: Path, action: str) -> None:
             assert sound(store)
             assert recorded(store) == before
             positions.add(checkpoint_of(store))
-            catch_up(store)
+            store.index.catch_up()
             assert checkpoint_of(store) == before[-1][1]
             assert store.db.rows("SELECT count(*), count(DISTINCT rowid) FROM search") == [(events, events)]
             assert found(store, "secret1", "secret8", "number0", "number1199") == [True] * 4
@@ -198,7 +196,7 @@ def checkpoint_of(store: Store) -> Any:
 
 def test_a_rebuild_after_a_kill(path: Path) -> None:
     """An index that a kill left half way can be made anew, and then has all there is."""
-    left = killed(path, "rebuild(store)")
+    left = killed(path, "store.index.rebuild()")
     with Store(left[KILLS // 2]) as store:
-        assert rebuild(store) == len(list(store.follow()))
+        assert store.index.rebuild() == len(list(store.follow()))
         assert found(store, "secret1", "secret8") == [True, True]

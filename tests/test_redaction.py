@@ -15,7 +15,6 @@ from test_append import recorded, said
 
 from turnlog.cli import main
 from turnlog.projections import history, search
-from turnlog.projections.search import catch_up, rebuild
 from turnlog.store import Store, line_of, read_line
 from turnlog.store.database import Database
 
@@ -92,7 +91,7 @@ def test_nothing_is_left_in_any_file(path: Path, erases: Callable[[Store, str], 
     """However an event of whatever type is erased, what it said is in no file of the store, open or closed."""
     with Store(path) as store:
         if indexed:
-            catch_up(store)
+            store.index.catch_up()
             assert search(store, SECRET)
         assert files_with(path, SECRET)
         for conversation in TELLING:
@@ -100,7 +99,7 @@ def test_nothing_is_left_in_any_file(path: Path, erases: Callable[[Store, str], 
         assert files_with(path, SECRET) == []
         assert store.verify().faults == []
         assert search(store, SECRET) == []
-        assert rebuild(store) > 0
+        assert store.index.rebuild() > 0
         assert search(store, SECRET) == []
     assert files_with(path, SECRET) == []
 
@@ -109,7 +108,7 @@ def test_indexed_and_redacted_at_once(path: Path) -> None:
     """An event that is taken into the search index and redacted in one transaction leaves nothing in either."""
     with Store(path) as store:
         with store.transaction():
-            catch_up(store)
+            store.index.catch_up()
             for conversation in TELLING:
                 store.redact(conversation, [3], reason="asked for")
         assert files_with(path, SECRET) == []
@@ -218,7 +217,7 @@ def test_large_bodies(path: Path, size: int, indexed: bool) -> None:
         version = store.append("large", [said(" ".join(words))]).last
         store.append("large", [said("small")])
         if indexed:
-            catch_up(store)
+            store.index.catch_up()
         assert store.redact("large", [version], reason="asked for").left_every_file
         # Each in turn would be slow: they all begin alike, and nothing else in the store does so after this.
         for conversation in TELLING:
@@ -236,7 +235,7 @@ def test_many_events(tmp_path: Path, length: int, indexed: bool, at_once: bool) 
     with Store(path, durability="normal") as store:
         store.append("c", [said(f"word{n}z " + "filler " * chance.randint(0, length)) for n in range(1, 301)])
         if indexed:
-            catch_up(store)
+            store.index.catch_up()
         versions = sorted(chance.sample(range(1, 301), 270))
         for part in [versions] if at_once else [versions[n : n + 10] for n in range(0, len(versions), 10)]:
             assert store.redact("c", part, reason="asked for").left_every_file

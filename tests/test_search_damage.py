@@ -14,7 +14,6 @@ from test_append import recorded, said
 
 from turnlog.cli import main
 from turnlog.projections import search
-from turnlog.projections.search import catch_up
 from turnlog.store import Store
 from turnlog.store.words import words_of
 
@@ -59,7 +58,7 @@ def searched(path: Path, damage: str | None = None) -> None:
     """Make a store of forty events with an index of them all, and damage that as somebody else would."""
     with Store(path) as store:
         store.append("c", [said(f"needle {number}") for number in range(EVENTS)])
-        catch_up(store)
+        store.index.catch_up()
         assert search(store, "needle 7")
     if damage is not None:
         with closing(sqlite3.connect(path)) as plain:
@@ -93,7 +92,7 @@ def test_an_erasure(tmp_path: Path, damage: str) -> None:
     searched(path)
     with Store(path) as store:
         store.append("c", [said("needle unicornis")])
-        catch_up(store)
+        store.index.catch_up()
     with closing(sqlite3.connect(path)) as plain:
         plain.executescript(damage)
     with Store(path) as store:
@@ -155,9 +154,9 @@ class TestDifferences:
         with Store(path) as store:
             store.append("c", [said("more"), {"type": "clear"}])
             assert store.index.differences() == []
-            catch_up(store)
+            store.index.catch_up()
             store.append("c", [said("東京 e\u0301cole \0 x")])
-            catch_up(store)
+            store.index.catch_up()
             assert store.index.differences() == []
             store.redact("c", [2], reason="r")
             assert store.verify().derived == []
@@ -169,11 +168,11 @@ class TestDifferences:
         """A store in memory is compared too, also inside of a transaction."""
         with Store(":memory:") as store:
             store.append("c", [said("needle")])
-            catch_up(store)
+            store.index.catch_up()
             assert store.index.differences() == []
             with store.transaction():
                 store.append("c", [said("needle")])
-                catch_up(store)
+                store.index.catch_up()
                 assert store.index.differences() == []
             store.db.write("INSERT INTO search (rowid, text) VALUES (2, 'unicorn')")
             assert store.index.differences() != []
@@ -187,7 +186,7 @@ class TestDifferences:
         """A row of an event that says nothing is named by its position."""
         with Store(path) as store:
             store.append("c", [{"type": "clear"}, said("needle")])
-            catch_up(store)
+            store.index.catch_up()
         insert = f"INSERT INTO search (rowid, text) VALUES ({EVENTS + 1}, 'unicorn')"
         found = self.differences(path, lambda plain: plain.execute(insert))
         assert found == [f"the event of position {EVENTS + 1} is in it, and says nothing"]

@@ -15,7 +15,6 @@ from views import DELETE, SHARED, SWAP, assistant, clear, event, note, reply, re
 
 from turnlog.cli import main
 from turnlog.projections import search
-from turnlog.projections.search import catch_up, rebuild
 from turnlog.store import NotFound, Store, StoreReadOnly
 
 
@@ -180,7 +179,7 @@ class TestIndex:
             for count in range(1, 4):
                 store.append("c", [user("needle"), clear()])
                 assert len(search(store, "needle")) == count
-            assert catch_up(store) == 0
+            assert store.index.catch_up() == 0
             assert store.db.row("SELECT count(*) FROM search") == (3,)
 
     def test_progress_and_pages(self) -> None:
@@ -188,7 +187,7 @@ class TestIndex:
         heard: list[tuple[int, int]] = []
         with Store(":memory:") as store:
             store.append("c", [user(f"needle{n}") for n in range(2500)])
-            assert catch_up(store, lambda done, total: heard.append((done, total))) == 2500
+            assert store.index.catch_up(lambda done, total: heard.append((done, total))) == 2500
             assert (heard, heard[-1]) == (sorted(set(heard)), (2500, 2500))
             assert {total for _, total in heard} == {2500}
             assert [found.version for found in search(store, "needle1999")] == [2000]
@@ -199,7 +198,7 @@ class TestIndex:
             store.append("c", [user("needle"), user("thread")])
             store.redact("c", [2], reason="r")
             before = search(store, "needle")
-            assert rebuild(store) == 3
+            assert store.index.rebuild() == 3
             assert search(store, "needle") == before
             assert search(store, "thread") == []
 
@@ -208,7 +207,7 @@ class TestIndex:
         with Store(tmp_path / "s.db") as store:
             store.append("c", [user("needle")])
         with Store(tmp_path / "s.db", read_only=True) as store, pytest.raises(StoreReadOnly):
-            rebuild(store)
+            store.index.rebuild()
 
     def test_redacted_text(self) -> None:
         """What was redacted is found no more, before and after the index has it; the replacement and the rest are."""

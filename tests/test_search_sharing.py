@@ -12,7 +12,6 @@ import pytest
 from test_append import recorded, said
 
 from turnlog.projections import search
-from turnlog.projections.search import catch_up
 from turnlog.store import Store
 from turnlog.store.excerpts import MAX_EXACT, Excerpts, _pieces
 from turnlog.store.words import phrases_of, spaced
@@ -52,12 +51,12 @@ class TestReadOnly:
     def test_a_store_whose_index_is_behind(self, path: Path) -> None:
         """A read-only store uses the index that is there and goes on in memory; the file stays as it is."""
         with Store(path) as store:
-            catch_up(store)
+            store.index.catch_up()
             store.append("c", [said("needle three")])
         before = path.read_bytes()
         with Store(path, read_only=True) as store:
             assert versions(store, "needle") == [1, 2, 3]
-            assert catch_up(store) == 0
+            assert store.index.catch_up() == 0
         assert path.read_bytes() == before
 
 
@@ -111,7 +110,7 @@ class TestTransactions:
     def test_an_erasure_that_is_rolled_back(self, path: Path) -> None:
         """An erasure that is rolled back leaves the words in the log and in the index."""
         with Store(path) as store:
-            catch_up(store)
+            store.index.catch_up()
             with suppress(KeyError), store.transaction():
                 store.redact("c", [1], reason="r")
                 assert versions(store, "needle") == [2]
@@ -138,7 +137,7 @@ class TestErasures:
         count = 1200
         with Store(":memory:", durability="normal") as store:
             store.append("c", [said(f"needle word{number}") for number in range(1, count + 11)])
-            catch_up(store)
+            store.index.catch_up()
             for version in range(1, count + 1):
                 store.append("c", [{"type": "redaction", "target": version, "reason": "r"}])
                 if version % 200 == 0:
@@ -156,7 +155,7 @@ class TestErasures:
                 for version in range(1, count + 1):
                     store.append("c", [{"type": "redaction", "target": version, "reason": "r"}])
                     if version % 1000 == 1:
-                        catch_up(store)
+                        store.index.catch_up()
             assert versions(store, "needle") == [count + 1]
             assert store.index.differences() == []
 
@@ -164,7 +163,7 @@ class TestErasures:
         """Of a word that was indexed and erased nothing is in the file, the -wal or the -shm, and it is not found."""
         with Store(path) as store:
             version = store.append("c", [said("needle " + " ".join(f"unicornis{n}" for n in range(2000)))]).last
-            catch_up(store)
+            store.index.catch_up()
             files = [path, path.with_name("s.db-wal"), path.with_name("s.db-shm")]
             assert any(b"unicornis" in file.read_bytes() for file in files)
             assert store.redact("c", [version], reason="r").left_every_file
@@ -178,7 +177,7 @@ class TestErasures:
     def test_what_the_index_has_not_come_to(self, path: Path) -> None:
         """An erasure of what is not in the index leaves the index as it is."""
         with Store(path) as store:
-            catch_up(store)
+            store.index.catch_up()
             store.append("c", [said("thread")])
             store.redact("c", [3], reason="r")
             assert "search" in tables(path)
