@@ -17,7 +17,7 @@ from .timelines.timeline import Timeline, timeline_of
 
 
 class Explained(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one thing that an event placed, in one scope, up to a point.
+    """Tell what became of one thing that an event placed, in one scope, up to a point.
 
     `spans` is its lifeline. `visible` says whether it is visible at that point; if not, `rule` and `by` are what hides
     it. `calls` are those of its calls that were taken, each with its rule and event.

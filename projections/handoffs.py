@@ -15,7 +15,7 @@ from .history import active_at, messages_of, sources_of
 from .problems import Found, Problem, is_within, listed, tools_known
 from .reading import Reading
 from .redactions import Redactions
-from .render import VisibleMessage, object_of
+from .render import VisibleMessage
 from .timelines.catch_up import Line
 from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, decode_removed, visible_calls
 from .timelines.spans import Hidden, hidden_of
@@ -136,7 +136,7 @@ def _reasons(timeline: Timeline, redactions: Redactions, versions: list[int]) ->
     """Return the reasons that transfers give, of those that are not redacted."""
     found = {}
     for event in sources_of(timeline, versions):
-        reason = None if redactions.text(event) is not None else object_of(event.body_text).get("reason")
+        reason = None if redactions.text(event) is not None else event.body.get("reason")
         if isinstance(reason, str):
             found[event.version] = reason
     return found

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from turnlog.store import InvalidEvent, Request
-from turnlog.store.events import AssistantFrame, TransferFrame, read_frame
+from turnlog.store.codec import Source
+from turnlog.store.events import AssistantFrame, TransferFrame
 from turnlog.store.spans import SpanRow, version_of
 
 from .answers import Pair, read_pairs
 from .reading import Reading
 from .redactions import Redactions
-from .render import SourceRow, VisibleMessage, message_of, object_of, seal_of
+from .render import VisibleMessage, message_of, seal_of
 from .timelines.catch_up import RULES, Line
 from .timelines.frames import SHARED
 from .timelines.item import visible_calls
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class History:
-    """What the model could see of `scope` after `version`: a value, which reads nothing more.
+    """Hold the messages that the model could see of `scope` after `version`: a value, which reads nothing more.
 
     `messages` are those that were asked for, in order, of which the first is number `first` of `total`. `assistant` is
     the active one, `tools` what it has been given and `model` what was named for it; `tools_since` is the version of
@@ -42,7 +43,7 @@ class History:
         first: int,
         total: int,
         given: Given,
-        shown: list[tuple[SpanRow, SourceRow]],
+        shown: list[tuple[SpanRow, Source]],
         redactions: Redactions,
         pairs: list[Pair],
     ) -> None:
@@ -55,7 +56,7 @@ class History:
         self.first = first
         self.total = total
         self.assistant = given.assistant
-        self.tools = given.tools
+        self.tools = list(given.tools)
         self.tools_since = given.tools_since
         self.model = given.model
         self.pairs = pairs
@@ -136,7 +137,7 @@ class History:
 
 
 class Given(msgspec.Struct):
-    """What the active assistant has been given: see `History`."""
+    """Hold the active assistant, and the tools and the model that it has been given: see `History`."""
 
     assistant: str | None = None
     tools: list[dict[str, Any]] = []
@@ -189,9 +190,9 @@ def messages_of(
     ]
 
 
-def sources_of(timeline: Timeline, versions: Sequence[int]) -> list[SourceRow]:
+def sources_of(timeline: Timeline, versions: Sequence[int]) -> list[Source]:
     """Return events as what shows their text needs them."""
-    found = {row.version: row for row in map(SourceRow._make, timeline.store.sources(timeline.stream, versions))}
+    found = {event.version: event for event in timeline.store.sources(timeline.stream, versions)}
     return [found[version] for version in versions]
 
 
@@ -258,17 +259,17 @@ def given_last(timeline: Timeline, line: Line, reading: Reading) -> tuple[list[d
     )
 
 
-def tools_of(event: SourceRow, redactions: Redactions) -> list[dict[str, Any]]:
+def tools_of(event: Source, redactions: Redactions) -> list[dict[str, Any]]:
     """Return the tools that an event gave; only their names, once it is redacted."""
     if redactions.text(event) is not None:
-        frame = read_frame(event.type, event.v, event.version, event.scope, event.frame_text)
+        frame = event.frame
         names = frame.tools if isinstance(frame, AssistantFrame | TransferFrame) else ()
         return [{"name": name} for name in names or ()]
-    tools = object_of(event.body_text).get("tools")
+    tools = event.body.get("tools")
     return tools if isinstance(tools, list) else []
 
 
-def model_of(event: SourceRow, redactions: Redactions) -> str | None:
+def model_of(event: Source, redactions: Redactions) -> str | None:
     """Return the model that an event named; None once it is redacted."""
-    model = None if redactions.text(event) is not None else object_of(event.body_text).get("model")
+    model = None if redactions.text(event) is not None else event.body.get("model")
     return model if isinstance(model, str) else None

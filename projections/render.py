@@ -6,7 +6,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from turnlog.store.events import CONTENTS, TEXTS, MessageFrame, ResponseFrame, calls_of, kind_of, read_frame, text_of
+from turnlog.store.codec import Source
+from turnlog.store.events import CONTENTS, TEXTS, MessageFrame, ResponseFrame, calls_of, kind_of, text_of
 from turnlog.store.spans import ORIGINS, ROLES, TEXT_ONLY, SpanRow, version_of
 
 from .redactions import REDACTED, Redactions
@@ -54,34 +55,21 @@ class VisibleMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Seal(NamedTuple):
-    """What a history's digest is made of for one message: the digests of the events it shows, and its form."""
+    """Hold what a history's digest is made of for one message: the digests of the events it shows, and its form."""
 
     digests: tuple[str, ...]
     text_only: bool
     calls: tuple[int, ...]
 
 
-class SourceRow(NamedTuple):
-    """The event whose text a message shows; `conversation` is the uuid of the conversation that owns it."""
-
-    conversation: str
-    version: int
-    type: str
-    v: int
-    scope: str | None
-    frame_text: str
-    body_text: str | None
-    digest: bytes
-
-
 def message_of(
-    span: SpanRow, event: SourceRow, redactions: Redactions, assistant: str | None, scope: str
+    span: SpanRow, event: Source, redactions: Redactions, assistant: str | None, scope: str
 ) -> VisibleMessage:
     """Return the message that a span shows."""
     redaction = redactions.text(event)
-    body, whole = (_NOTHING, False) if redaction is not None else _read(event.body_text)
+    body, whole = (_NOTHING, False) if redaction is not None else _read(event)
     # What a body that is damaged or redacted does not say, the frame does.
-    frame = None if whole else read_frame(event.type, event.v, event.version, event.scope, event.frame_text)
+    frame = None if whole else event.frame
     origin = span.origin
     content = getattr(body, FIELDS[origin])
     parts = None
@@ -120,7 +108,7 @@ def message_of(
     )
 
 
-def seal_of(span: SpanRow, event: SourceRow, redactions: Redactions) -> Seal:
+def seal_of(span: SpanRow, event: Source, redactions: Redactions) -> Seal:
     """Return what a history's digest is made of for the message that a span shows."""
     digests = (event.digest.hex(), *(each.digest.hex() for each in redactions.of(event)))
     return Seal(digests, bool(span.parts & TEXT_ONLY), tuple(visible_calls(span)))
@@ -149,21 +137,13 @@ _NOTHING = _Body()
 _decode = msgspec.json.Decoder(_Body).decode
 
 
-def _read(text: str | None) -> tuple[Any, bool]:
+def _read(event: Source) -> tuple[Any, bool]:
     try:
-        return _decode(text or "{}"), True
+        return _decode(event.body_text or "{}"), True
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         # A null, or damage: what is of the right kind is taken.
-        body = msgspec.convert({field: value for field, value in object_of(text).items() if _fits(field, value)}, _Body)
+        body = msgspec.convert({field: value for field, value in event.body.items() if _fits(field, value)}, _Body)
         return body, False
-
-
-def object_of(text: str | None) -> dict[str, Any]:
-    """Return a stored JSON object; an empty one if it is damaged."""
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return {}
 
 
 def _fits(field: str, value: Any) -> bool:
@@ -201,15 +181,13 @@ def _as_text(part: dict[str, Any]) -> dict[str, Any]:
     return {"type": "text", "text": text_of(part)} if kind_of(part) == "audio" else part
 
 
-def _calls(
-    span: SpanRow, written: tuple[VisibleCall, ...], event: SourceRow, redacted: bool
-) -> tuple[VisibleCall, ...]:
+def _calls(span: SpanRow, written: tuple[VisibleCall, ...], event: Source, redacted: bool) -> tuple[VisibleCall, ...]:
     if span.removed is None and not redacted and len(written) == span.calls:
         return written
     left = visible_calls(span)
     if len(written) == span.calls:
         return tuple(written[index] for index in left)
-    frame = read_frame(event.type, event.v, event.version, event.scope, event.frame_text)
+    frame = event.frame
     calls = frame.tool_calls if isinstance(frame, MessageFrame | ResponseFrame) else ()
     arguments = REDACTED if redacted else ""
     return tuple(VisibleCall(calls[index].id, calls[index].name, arguments) for index in left if index < len(calls))

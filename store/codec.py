@@ -86,6 +86,12 @@ class Row(msgspec.Struct, frozen=True, eq=False, gc=False):
         return _object(self.body_text or "{}")
 
 
+class Source(Row, frozen=True, eq=False, gc=False):
+    """Hold what a view needs of an event whose text it shows, with the digest of the event."""
+
+    digest: bytes
+
+
 class Event(Row, frozen=True, eq=False, gc=False):
     """A recorded event. Times are microseconds since 1970 UTC; `salt` is None once redacted."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from . import streams, times
 from .append import described_scopes
 from .chain import microseconds_of, time_of
-from .codec import Event
+from .codec import Event, Source
 from .database import Database
 from .errors import InvalidEvent, NotFound
 from .events import SCOPES, Frame, RewindFrame, read_frame
@@ -189,15 +189,14 @@ class Reader:
                 if isinstance(frame, RewindFrame):
                     yield version, frame, scope
 
-    def sources(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[tuple[Any, ...]]:
-        """Return uuid of the owner, version, type, form, scope, frame, body and digest of the events of these versions.
+    def sources(self, conversation: str | Stream, versions: Collection[int]) -> Iterator[Source]:
+        """Return the events of these versions, as what shows their text needs them.
 
         :raises NotFound: there is no such conversation.
         """
         columns = f"{_ROW}, events.digest"
         for segment, found in self._of_versions(columns, self.stream(conversation), versions):
-            for row in found:
-                yield (segment.uuid, *row)
+            yield from starmap(partial(Source, segment.uuid), found)
 
     def digests(self, conversation: str | Stream, versions: Collection[int]) -> dict[int, bytes]:
         """The digests of the events of these versions.
