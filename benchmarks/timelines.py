@@ -1,4 +1,4 @@
-"""What timelines cost: building them, taking in an event, and looking things up, beside plain SQLite in the same run.
+"""Measure timelines: building them, taking in an event, and looking things up, beside plain SQLite in the same run.
 
 `python -m benchmarks.timelines 10000 100000` measures CPU time on logs of these sizes (benchmarks/log.py), with 1,000
 transfers and with none, and prints each figure beside its goal (docs/design.md, section 10).

@@ -163,7 +163,7 @@ class _Ordering:
                 self._adjust(message, unfinished if message.interim else "result that answers no call dropped")
 
     def _is_running(self, index: int, number: int) -> bool:
-        """Whether a call of the last exchange has interim results and no other."""
+        """Tell whether a call of the last exchange has interim results and no other."""
         key = index, number
         return key in self._begun and key not in self._final and index >= self._last_exchange
 
@@ -184,7 +184,7 @@ class _Ordering:
                 yield self._missing(index, number, turn, call)
 
     def _missing(self, index: int, number: int, turn: Turn, call: Call) -> Turn:
-        """What stands for the result of a call that has none to be seen."""
+        """Return the text that stands for the result of a call that has none to be seen."""
         text, why, inside = NO_RESULT, f"error result added for call {call.id}, never answered", NOWHERE
         if call.answered:
             # This stays as it is, so that a prefix may go on beyond it.
