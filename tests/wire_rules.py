@@ -11,6 +11,7 @@ from anthropic.types.message_create_params import MessageCreateParamsNonStreamin
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
+from turnlog.projections import History
 from turnlog.wires import WIRES, Wire
 
 Request = dict[str, Any]
@@ -33,15 +34,15 @@ def items(wire: Wire, request: Request) -> list[list[Any]]:
     return [[*message.get("content", ()), *message.get("tool_calls", ())] for message in messages]
 
 
-def open_calls(wire: Wire, request: Request) -> list[int]:
-    """The places in the flat list of items of the calls that were never answered."""
+def open_calls(wire: Wire, request: Request, view: History) -> list[int]:
+    """The places in the flat list of items of the calls without a final result: what comes after them may change."""
+    kind = {"openai": "function", "anthropic": "tool_use"}[wire.name]
     flat = [item for message in items(wire, request) for item in message]
-    failed = {
-        message["tool_call_id"]
-        for message in request["messages"]
-        if message["role"] == "tool" and "never answered" in json.dumps(message["content"])
-    } | {item["tool_use_id"] for item in flat if item.get("is_error") and "never answered" in json.dumps(item)}
-    return [place for place, item in enumerate(flat) if item.get("id") in failed]
+    places = [place for place, item in enumerate(flat) if item.get("type") == kind]
+    answered = {(pair.call, pair.number) for pair in view.pairs if not pair.interim}
+    callers = [message for message in view.messages if message.role == "assistant"]
+    calls = [(message.version, number) for message in callers for number in range(len(message.tool_calls))]
+    return [place for place, call in zip(places, calls, strict=True) if call not in answered]
 
 
 def marked(request: Request) -> list[dict[str, Any]]:
