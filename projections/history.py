@@ -158,15 +158,9 @@ def read_history(
         start = min(first or 0, total)
         wanted = total - start if count is None else min(count, total - start)
     spans = rows.page(number, reading.version, start, wanted, total)
-    events = sources_of(timeline, list(map(source_of, spans)))
-    names = rows.names(number)
-    messages = []
-    for span, event in zip(spans, events, strict=True):
-        scope = SHARED if span.shared else timeline.scope
-        assistant = None if span.assistant is None else names[span.assistant]
-        messages.append(message_of(span, event, reading.redactions, assistant, scope))
+    shown = _with_sources(timeline, spans)
+    messages = _render(timeline, line, shown, reading.redactions)
     given = _given(timeline, line, reading)
-    shown = list(zip(spans, events, strict=True))
     callers = {version_of(span): visible_calls(span) for span in spans if span.calls}
     results = {message.version for message in messages if message.role == "tool"}
     pairs = read_pairs(timeline, line, reading.version, callers, results)
@@ -177,6 +171,16 @@ def messages_of(
     timeline: Timeline, line: Line, spans: Sequence[SpanRow], redactions: Redactions
 ) -> list[VisibleMessage]:
     """Return the messages that spans show."""
+    return _render(timeline, line, _with_sources(timeline, spans), redactions)
+
+
+def _with_sources(timeline: Timeline, spans: Sequence[SpanRow]) -> list[tuple[SpanRow, Source]]:
+    return list(zip(spans, sources_of(timeline, list(map(source_of, spans))), strict=True))
+
+
+def _render(
+    timeline: Timeline, line: Line, shown: list[tuple[SpanRow, Source]], redactions: Redactions
+) -> list[VisibleMessage]:
     names = line.rows.names(line.line)
     return [
         message_of(
@@ -186,7 +190,7 @@ def messages_of(
             None if span.assistant is None else names[span.assistant],
             SHARED if span.shared else timeline.scope,
         )
-        for span, event in zip(spans, sources_of(timeline, list(map(source_of, spans))), strict=True)
+        for span, event in shown
     ]
 
 
