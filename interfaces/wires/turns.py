@@ -184,7 +184,7 @@ class _Ordering:
                 yield self._missing(index, number, turn, call)
 
     def _missing(self, index: int, number: int, turn: Turn, call: Call) -> Turn:
-        """Return the text that stands for the result of a call that has none to be seen."""
+        """Return the turn that stands for the result of a call that has none to be seen."""
         text, why, inside = NO_RESULT, f"error result added for call {call.id}, never answered", NOWHERE
         if call.answered:
             # This stays as it is, so that a prefix may go on beyond it.
