@@ -6,6 +6,7 @@ from .conversation import Conversation
 from .erasure import Target
 from .errors import (
     DuplicateEvent,
+    InvalidArgument,
     InvalidEvent,
     NameTaken,
     NewerStore,
@@ -58,6 +59,7 @@ __all__ = [
     "ExpectedVersion",
     "Exported",
     "Fault",
+    "InvalidArgument",
     "InvalidEvent",
     "Listed",
     "Message",

@@ -2,42 +2,74 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from .arguments import file_path
 from .errors import StoreUnusable
+from .file import Connection, StoreFile
+
+_MODE = 0o644  # Of the copy of a store in memory.
+_CONTENT = (
+    "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM events), (SELECT max(position) FROM events),"
+    " (SELECT group_concat(name || ' ' || coalesce(sql, '')) FROM sqlite_schema)"
+)
 
 
 def copy(
-    source: sqlite3.Connection,
-    target: Path,
+    file: StoreFile,
+    source: Connection,
+    target: str | os.PathLike[str],
     retried: Callable[[Callable[[], Any]], Any],
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Copy a store to a new file; `retried` waits for locks, and `progress` hears pages left and pages in all.
+    """Copy a store to a new file, which may be read by whoever may read the store's own.
 
-    :raises StoreUnusable: the target exists or cannot be written.
+    `retried` waits for locks, and `progress` hears pages left and pages in all.
+
+    :raises StoreUnusable: the target exists or cannot be written, or the copy is not what the store has.
     """
-    if target.exists():
-        raise StoreUnusable(str(target), "exists already; a backup goes to a new file")
+    path = file_path("target", target)
+    if source.in_transaction:
+        raise StoreUnusable(file.path, "has a transaction going on: copy it when that has ended")
+    _make(path, _MODE if file.in_memory else stat.S_IMODE(os.stat(file.path).st_mode))
     begun = False
     try:
-        with closing(sqlite3.connect(target)) as written:
+        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)) as written:
             # The open read transaction keeps writers from making the backup start again.
             retried(lambda: source.execute("BEGIN"))
             begun = True
-            retried(lambda: source.execute("SELECT count(*) FROM sqlite_schema").fetchone())
+            content = retried(lambda: source.execute(_CONTENT).fetchone())
             source.backup(written, pages=1024, progress=progress and (lambda _, left, total: progress(left, total)))
             source.execute("COMMIT")
+            if written.execute(_CONTENT).fetchone() != content or not file.is_current(source):
+                raise StoreUnusable(path, "is not what the store has, and was taken away: copy it again")
     except sqlite3.Error as error:
-        target.unlink(missing_ok=True)
-        raise StoreUnusable(str(target), f"cannot be written: {error}") from None
+        _remove(path)
+        raise StoreUnusable(path, f"cannot be written: {error}") from None
     except BaseException:
-        target.unlink(missing_ok=True)
+        _remove(path)
         raise
     finally:
         if begun and source.in_transaction:
             source.execute("ROLLBACK")
+
+
+def _make(path: str, mode: int) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode & 0o666))
+    except FileExistsError:
+        raise StoreUnusable(path, "exists already; a backup goes to a new file") from None
+    except OSError as error:
+        raise StoreUnusable(path, f"cannot be written: {error.strerror}") from None
+
+
+def _remove(path: str) -> None:
+    for suffix in ("", "-journal"):
+        with suppress(FileNotFoundError):
+            os.unlink(path + suffix)

@@ -8,27 +8,28 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from contextlib import closing, contextmanager, suppress
+from typing import Any, Literal, TypeVar, get_args
 
 import sqlite_utils
 
 from . import migrations
+from .arguments import one_of, seconds
 from .backup import copy
-from .errors import NewerStore, StoreBusy, StoreReadOnly, StoreUnusable
+from .errors import StoreBusy, StoreReadOnly, StoreUnusable
+from .file import Connection, StoreFile
 from .transaction import Transaction
 
 Durability = Literal["full", "normal"]
 T = TypeVar("T")
 
-_OLDEST_SQLITE = (3, 38, 0)
 # SQLite's own busy handler backs off to 100 ms and starves under load; short random pauses do not (DESIGN section 3).
 _PAUSE = 0.004
 _MEMORY = 1000
 # What SQLite asks for where damaged rows give it a length.
 _NO_MEMORY = "out of memory, which damaged rows make SQLite ask for"
 _NORMAL, _FULL = 1, 2  # SQLite's numbers for `PRAGMA synchronous`.
+_ATTEMPTS = 20  # At reading a file that is written to where that cannot be shared.
 _WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 
 
@@ -45,30 +46,29 @@ class Database:
 
     :raises StoreUnusable: the file cannot be opened, or is not a turnlog store.
     :raises NewerStore: it was written by a newer turnlog.
+    :raises InvalidArgument: an argument is not what it has to be.
     """
 
-    def __init__(self, path: str | Path, durability: Durability, read_only: bool, timeout: float) -> None:
-        if durability not in ("full", "normal"):
-            raise ValueError(f"durability: {durability!r} is neither 'full' nor 'normal'")
-        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-            raise StoreUnusable(str(path), f"needs SQLite 3.38 or newer, this is {sqlite3.sqlite_version}")
-        self.path = str(path)
+    def __init__(self, path: str | os.PathLike[str], durability: Durability, read_only: bool, timeout: float) -> None:
+        one_of("durability", durability, get_args(Durability))
+        self.file = StoreFile(path, read_only)
+        self.path = self.file.path
         self.read_only = read_only
         self._left = True
         self._closed = False
         self._erasing = False
         self._rewritten = True
         self._due = 0
-        self._timeout = timeout
+        self._timeout = seconds("timeout", timeout)
         self._synchronous = _FULL if durability == "full" else _NORMAL
         self.lock = self._lock = threading.RLock()
         self._memory: dict[str | None, Any] = {}
         self.derived: dict[str, Any] = {}  # What projections remember of rows; empty again when a write is undone.
         self._memory_as_of = (0, 0)
-        self._connection = self.connect(read_only)
+        self._read = self._read_live if read_only else self._retried
+        self._connection = self._retried(self.file.open)
         self._writer = self._connection.cursor()  # Kept, since making one for each statement takes as long as some do.
         try:
-            self.tables = sqlite_utils.Database(self._connection, execute_plugins=False)
             self._retried(lambda: self._open(durability))
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self.close()
@@ -86,12 +86,12 @@ class Database:
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
         with self._lock:
-            return self._retried(lambda: self._connection.execute(sql, parameters).fetchall())
+            return self._read(lambda: self._connection.execute(sql, parameters).fetchall())
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """Return the first row of a query."""
         with self._lock:
-            row: tuple[Any, ...] | None = self._retried(lambda: self._connection.execute(sql, parameters).fetchone())
+            row: tuple[Any, ...] | None = self._read(lambda: self._connection.execute(sql, parameters).fetchone())
             return row
 
     def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
@@ -161,6 +161,7 @@ class Database:
             if self._connection.in_transaction:
                 yield
                 return
+            self._refresh()
             self._connection.execute("BEGIN")
             try:
                 yield
@@ -184,6 +185,7 @@ class Database:
             raise StoreUnusable(self.path, "is closed")
         self._lock.acquire()
         try:
+            self.file.check()
             nested = self._connection.in_transaction
             statement = "SAVEPOINT nested" if nested else "BEGIN IMMEDIATE"
             self._retried(lambda: self._writer.execute(statement))
@@ -304,51 +306,32 @@ class Database:
     def _user_version(self) -> int:
         return int((self.row("PRAGMA user_version") or (0,))[0])
 
-    def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:
-        """Copy the live store to a new file; `progress` hears pages left and pages in all.
-
-        :raises StoreUnusable: the target exists or cannot be written.
-        """
-        source = self._connection if self.path == ":memory:" else self.connect(self.read_only)
-        try:
-            copy(source, Path(target), self._retried, progress)
-        finally:
-            if source is not self._connection:
-                source.close()
+    def backup(self, target: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> None:
+        """Copy the live store to a new file; see `Store.backup`."""
+        with self.alone() if self.file.in_memory else closing(self.connect()) as source:
+            copy(self.file, source, target, self._retried, progress)
 
     @contextmanager
-    def alone(self) -> Iterator[sqlite3.Connection]:
+    def alone(self) -> Iterator[Connection]:
         """Give the store's own connection, with every other thread kept out."""
         with self._lock:
             if self._closed:
                 raise StoreUnusable(self.path, "is closed")
             yield self._connection
 
-    def connect(self, read_only: bool) -> sqlite3.Connection:
-        """Return a new connection to the store's file, which the caller closes.
+    def connect(self) -> Connection:
+        """Return a new connection to the store's file that only reads, which the caller closes.
 
-        :raises StoreUnusable: the store is closed, or the file cannot be opened.
+        :raises StoreUnusable: the store is closed, or the file cannot be opened, or is another by now.
+        :raises StoreBusy: the file is locked.
         """
         if self._closed:
             raise StoreUnusable(self.path, "is closed")
-        existing = Path(self.path)
-        memory = self.path == ":memory:"
-        if existing.is_dir() or (read_only and not memory and not existing.exists()):
-            raise StoreUnusable(self.path, "is a directory" if existing.is_dir() else "does not exist")
-        try:
-            if read_only:
-                # In a folder that cannot be written SQLite cannot share the file, and need not: nobody can change it.
-                alone = not os.access(existing.resolve().parent, os.W_OK) and not Path(f"{self.path}-wal").exists()
-                uri = existing.resolve().as_uri() + ("?immutable=1" if alone else "?mode=ro")
-                connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
-            else:
-                connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
-            raise StoreUnusable(self.path, f"cannot be opened: {error}") from None
-        return connection
+        return self._retried(self.file.connect)
 
     def _open(self, durability: Durability) -> None:
-        self._look()
+        tables = sqlite_utils.Database(self._connection, execute_plugins=False)
+        migrations.recognise(tables, self.path, self.read_only)
         if self.read_only:
             return
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -358,20 +341,41 @@ class Database:
         self._connection.execute("PRAGMA secure_delete = ON")
         if self.rewrite_due:
             self._left = self._rewritten = False
-        if migrations.MIGRATIONS.pending(self.tables):
+        if migrations.MIGRATIONS.pending(tables):
             with self.transaction():
                 # Looked at again under the lock: another process may have got here first.
-                migrations.MIGRATIONS.apply(self.tables)
+                migrations.MIGRATIONS.apply(tables)
 
-    def _look(self) -> None:
-        """Refuse a file that is not ours, before anything is written to it."""
-        # The tables first: a store that another process makes meanwhile has its migrations at once with them.
-        tables = self.tables.table_names()
-        newer = migrations.unknown(self.tables)
-        if newer:
-            raise NewerStore(self.path, newer)
-        if (tables or self.read_only) and not migrations.MIGRATIONS.applied(self.tables):
-            raise StoreUnusable(self.path, "is not a turnlog store")
+    def _read_live(self, attempt: Callable[[], T]) -> T:
+        """Return what `attempt` reads, of the file as it is now.
+
+        :raises StoreUnusable: a read-only store's file was moved, replaced or deleted, or was written to meanwhile.
+        """
+        for _ in range(_ATTEMPTS):
+            self._refresh()
+            try:
+                found = self._retried(attempt)
+            except sqlite3.DatabaseError:
+                if self.file.is_current(self._connection):
+                    raise
+            else:
+                if self.file.is_current(self._connection):
+                    return found
+            if self._connection.in_transaction:
+                break
+        raise StoreUnusable(self.path, "was written to while it was read, where that cannot be shared: read again")
+
+    def _refresh(self) -> None:
+        """Look, in a read-only store, whether the file is the same, and open it again if it has to be."""
+        if not self.read_only or self._closed or self._connection.in_transaction:
+            return
+        self.file.check()
+        if self.file.is_written(self._connection):
+            again = self.connect()
+            self._connection.close()
+            self._connection, self._writer = again, again.cursor()
+            self._memory.clear()
+            self.derived.clear()
 
     def _retried(self, attempt: Callable[[], T], patience: float | None = None) -> T:
         """Return what `attempt` returns, tried again after random pauses while another process has the lock."""

@@ -8,24 +8,40 @@ class TurnlogError(Exception):
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """`value` on one line, cut to `limit` characters, for an error's text."""
+    """Return a value on one line, cut to `limit` characters, for the text of an error."""
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-class InvalidEvent(TurnlogError):
-    """An event, a name or a batch breaks a rule of DESIGN section 3; nothing was written.
+def printable(text: str) -> str:
+    """Return a text without line ends and without what a terminal obeys, for the text of an error."""
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+class InvalidArgument(TurnlogError):
+    """An argument is not what it has to be; nothing was done. `field` names it, `value` is what was given."""
+
+    def __init__(self, field: str, value: object, why: str) -> None:
+        self.field = field
+        self.value = value
+        self.why = why
+        name = printable(field)
+        super().__init__(f"{name} {why}" if value is None else f"{name}: {shown(value)} {why}")
+
+
+class InvalidEvent(InvalidArgument):
+    """An event breaks a rule of section 3 of the design; nothing was written.
 
     `index` is the event's place in its batch, from 0, where there is one.
     """
 
     def __init__(self, field: str, value: object, why: str, index: int | None = None) -> None:
-        self.field = field
-        self.value = value
-        self.why = why
+        super().__init__(field, value, why)
         self.index = index
-        where = "" if index is None else f"event {index + 1} of the batch: "
-        super().__init__(f"{where}{field} {why}" if value is None else f"{where}{field}: {shown(value)} {why}")
+
+    def __str__(self) -> str:
+        where = "" if self.index is None else f"event {self.index + 1} of the batch: "
+        return where + super().__str__()
 
 
 class VersionConflict(TurnlogError):
@@ -58,7 +74,7 @@ class StoreBusy(TurnlogError):
     def __init__(self, path: str, seconds: float) -> None:
         self.path = path
         self.seconds = seconds
-        super().__init__(f"store {path}: still locked by another process after {seconds:g} s")
+        super().__init__(f"store {printable(path)}: still locked by another process after {seconds:g} s")
 
 
 class StoreReadOnly(TurnlogError):
@@ -66,7 +82,7 @@ class StoreReadOnly(TurnlogError):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        super().__init__(f"store {path}: opened read-only")
+        super().__init__(f"store {printable(path)}: opened read-only")
 
 
 class StoreUnusable(TurnlogError):
@@ -75,7 +91,7 @@ class StoreUnusable(TurnlogError):
     def __init__(self, path: str, why: str) -> None:
         self.path = path
         self.why = why
-        super().__init__(f"store {path}: {why}")
+        super().__init__(f"store {printable(path)}: {why}")
 
 
 class NewerStore(StoreUnusable):

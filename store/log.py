@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,14 +26,16 @@ class Store(Reader):
 
     `durability` is `"full"` (an append is on the disk when it returns) or `"normal"` (it survives a crash of the
     process, and a power loss may take the last ones). `timeout` is how long, in seconds, a write waits for another
-    process's.
+    process's. A relative path leads to the same file wherever the process goes later. A store whose file is moved,
+    replaced or deleted refuses the next write; one that is opened read-only refuses the next read.
 
     :raises StoreUnusable: the file is not a turnlog store; `NewerStore` if a newer turnlog wrote it.
+    :raises InvalidArgument: an argument is not what it has to be.
     """
 
     def __init__(
         self,
-        path: str | Path = "turnlog.db",
+        path: str | os.PathLike[str] = "turnlog.db",
         *,
         durability: Durability = "full",
         read_only: bool = False,
@@ -57,7 +59,7 @@ class Store(Reader):
 
     @property
     def path(self) -> str:
-        """The file's path."""
+        """Return the absolute path of the file, or `:memory:`."""
         return self.db.path
 
     def conversation(self, name: str) -> Conversation:
@@ -172,9 +174,11 @@ class Store(Reader):
         with self.db.transaction():
             streams.rename(self.db, conversation, name)
 
-    def backup(self, target: str | Path, progress: Callable[[int, int], None] | None = None) -> None:
-        """Copy the live store to a new file. `progress` hears the pages left and the pages in all.
+    def backup(self, target: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> None:
+        """Copy the live store, as it is at one moment, to a new file that the same people may read.
 
-        :raises StoreUnusable: the target exists or cannot be written.
+        `progress` hears the pages left and the pages in all. The copy is compared with the store.
+
+        :raises StoreUnusable: the store is closed, or the target exists or cannot be written; nothing is left of it.
         """
         self.db.backup(target, progress)

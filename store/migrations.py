@@ -9,23 +9,51 @@ from pathlib import Path
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
+from .errors import NewerStore, StoreUnusable
+
 SCHEMA = Path(__file__).resolve().parent.parent / "schema.sql"
+
+# What SQLite's header of every store says, so that no program takes it for its own: "turn" in ASCII.
+APPLICATION_ID = 0x7475726E
 
 MIGRATIONS = Migrations("turnlog")
 
 
 @MIGRATIONS()
 def m001_log(db: Database) -> None:
-    """Conversations, events, the triggers that guard them, the views that people read, and timelines."""
+    """Make conversations, events, the triggers that guard them, the views that people read, and timelines."""
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     _run_schema(db)
 
 
 KNOWN = frozenset(migration.__name__ for migration in (m001_log,))
 
 
-def unknown(db: Database) -> list[str]:
-    """Migrations that the store has and this build does not know."""
-    return [migration.name for migration in MIGRATIONS.applied(db) if migration.name not in KNOWN]
+def recognise(db: Database, path: str, read_only: bool) -> None:
+    """Refuse a file that is not a store, unless it is an empty one to be made a store; nothing is written to it.
+
+    :raises StoreUnusable: it is another program's, or there is nothing to read.
+    :raises NewerStore: a newer build wrote it.
+    """
+
+    def read(sql: str) -> int:
+        return int(db.execute(sql).fetchone()[0])
+
+    # In this order: a store that another process makes meanwhile has its mark at once with its tables.
+    content = read("SELECT count(*) FROM sqlite_schema") or read("PRAGMA user_version")
+    mark = read("PRAGMA application_id")
+    if mark == APPLICATION_ID:
+        applied = [migration.name for migration in MIGRATIONS.applied(db)]
+        newer = [name for name in applied if name not in KNOWN]
+        if newer:
+            raise NewerStore(path, newer)
+        if applied:
+            return
+    elif mark:
+        raise StoreUnusable(path, f"is not a turnlog store: its application_id, {mark:#010x}, is another program's")
+    elif not content and not read_only:
+        return
+    raise StoreUnusable(path, "is not a turnlog store")
 
 
 def triggers() -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from .database import Database
 from .errors import TurnlogError, shown
+from .file import Connection, StoreFile
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -125,16 +126,16 @@ def run(db: Database, sql: str, parameters: Parameters, timeout: float) -> Query
     :raises QueryTimedOut: it ran for too long, here or while rows are asked for.
     """
     _check(sql, timeout)
-    if db.path == ":memory:":
+    if db.file.in_memory:
         with db.alone() as connection:
-            running = _Running(connection, timeout)
+            running = _Running(db.file, connection, timeout)
             with running.guarded(), _restored(connection):
                 columns, rows = running.begun(sql, parameters)
                 return QueryResult(columns, iter(list(rows)))
-    connection = db.connect(read_only=True)
+    connection = db.connect()
     try:
         _harden(connection)
-        running = _Running(connection, timeout)
+        running = _Running(db.file, connection, timeout)
         running.guard()
         columns, rows = running.begun(sql, parameters)
     except BaseException:
@@ -161,7 +162,8 @@ def _check(sql: str, timeout: float) -> None:
 class _Running:
     """A statement on its connection: what it is refused, and how long it has run."""
 
-    def __init__(self, connection: sqlite3.Connection, timeout: float) -> None:
+    def __init__(self, file: StoreFile, connection: Connection, timeout: float) -> None:
+        self._file = file
         self._connection = connection
         self._timeout = timeout
         self._left = timeout
@@ -206,9 +208,15 @@ class _Running:
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError) as error:
+            self._check_current()
             raise self._explained(error) from None
         finally:
             self._left -= time.monotonic() - begun
+        self._check_current()
+
+    def _check_current(self) -> None:
+        if not self._file.is_current(self._connection):
+            raise QueryRefused("", "the store was written to meanwhile, where that cannot be shared: ask again")
 
     def _explained(self, error: Exception) -> BaseException:
         if self._refused is not None and any(word in str(error) for word in ("not authorized", "prohibited")):

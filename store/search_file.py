@@ -162,10 +162,10 @@ def _is_sound(db: Database) -> bool:
 
     So they are read through another connection, as they were last committed.
     """
-    if db.path == ":memory:":
+    if db.file.in_memory:
         return True
     try:
-        with closing(db.connect(read_only=True)) as connection:
+        with closing(db.connect()) as connection:
             names = connection.execute(
                 f"SELECT name FROM sqlite_schema WHERE rootpage > 0 AND name IN {_OURS}"
             ).fetchall()

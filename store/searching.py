@@ -150,10 +150,10 @@ class Index:
         agrees with the log.
         """
         try:
-            if self._db.path == ":memory:":
+            if self._db.file.in_memory:
                 with self._db.lock:
                     return differences(self._db)
-            with closing(self._db.connect(read_only=True)) as connection:
+            with closing(self._db.connect()) as connection:
                 connection.execute("BEGIN")
                 return differences(_Reader(connection))
         except (sqlite3.Error, StoreUnusable, StoreBusy) as error:

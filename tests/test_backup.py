@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_append import recorded, said
 
-from turnlog.store import Store, StoreUnusable
+from turnlog.store import InvalidArgument, Store, StoreUnusable
+from turnlog.store.file import Connection
 
 
 class TestBackup:
@@ -90,6 +93,57 @@ class TestBackup:
                 store.backup(tmp_path / "copy.db", interrupt)
             assert not (tmp_path / "copy.db").exists()
             assert store.append("c", [said()]).last == 2
+
+    @pytest.mark.parametrize("where", ["file", "memory", "read-only"])
+    def test_a_closed_store(self, tmp_path: Path, where: str) -> None:
+        """A store that is closed cannot be copied any more, and no file is made."""
+        with Store(tmp_path / "s.db") as store:
+            store.append("c", [said()])
+        store = Store(":memory:" if where == "memory" else tmp_path / "s.db", read_only=where == "read-only")
+        store.close()
+        with pytest.raises(StoreUnusable, match="is closed"):
+            store.backup(tmp_path / "copy.db")
+        assert not (tmp_path / "copy.db").exists()
+
+    def test_the_copy_is_checked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A copy that does not have all that the store has is taken away, and said to be none."""
+        monkeypatch.setattr(Connection, "backup", lambda source, target, **_: target.execute("VACUUM"), raising=False)
+        with Store(tmp_path / "s.db") as store:
+            store.append("c", [said()])
+            with pytest.raises(StoreUnusable) as refused:
+                store.backup(tmp_path / "copy.db")
+            assert refused.value.path == str(tmp_path / "copy.db")
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["s.db"]
+
+    def test_the_copy_of_a_private_store_is_private(self, tmp_path: Path) -> None:
+        """Nobody can read a copy who cannot read the store."""
+        with Store(tmp_path / "s.db") as store:
+            store.append("c", [said()])
+            os.chmod(tmp_path / "s.db", 0o600)
+            store.backup(tmp_path / "copy.db")
+        assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+
+    def test_a_link_that_leads_nowhere(self, tmp_path: Path) -> None:
+        """A target that is a link to nothing is a name that is taken."""
+        (tmp_path / "copy.db").symlink_to(tmp_path / "nowhere.db")
+        with Store(tmp_path / "s.db") as store, pytest.raises(StoreUnusable, match="exists already"):
+            store.backup(tmp_path / "copy.db")
+        assert not (tmp_path / "nowhere.db").exists()
+
+    def test_memory_inside_a_transaction(self, tmp_path: Path) -> None:
+        """A store in memory is not copied while it has what may be undone."""
+        with Store(":memory:") as store, store.transaction():
+            store.append("c", [said()])
+            with pytest.raises(StoreUnusable, match="transaction"):
+                store.backup(tmp_path / "copy.db")
+        assert not (tmp_path / "copy.db").exists()
+
+    @pytest.mark.parametrize("target", [None, 5, "", "a\0b"], ids=ascii)
+    def test_what_is_no_path(self, store: Store, target: Any) -> None:
+        """The target is the path of a file."""
+        with pytest.raises(InvalidArgument) as refused:
+            store.backup(target)
+        assert (refused.value.field, refused.value.value) == ("target", target)
 
 
 @pytest.fixture

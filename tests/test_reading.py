@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_append import recorded, said
 
-from turnlog.store import Event, NewerStore, NotFound, Store, StoreReadOnly, StoreUnusable
+from turnlog.store import Event, InvalidArgument, NewerStore, NotFound, Store, StoreReadOnly, StoreUnusable
 
 LOG: list[dict[str, Any]] = [
     {"type": "describe", "title": "T"},
@@ -291,7 +291,7 @@ class TestOpening:
     def test_a_wrong_durability(self, tmp_path: Path) -> None:
         """Durability is `full` or `normal`; anything else is refused before a file is made."""
         wrong: Any = "off"
-        with pytest.raises(ValueError, match="durability: 'off'"):
+        with pytest.raises(InvalidArgument, match="durability: 'off'"):
             Store(tmp_path / "s.db", durability=wrong)
         assert list(tmp_path.iterdir()) == []
 
