@@ -3,7 +3,6 @@
 from .append import Receipt
 from .codec import Event, Row
 from .conversation import Conversation
-from .erasure import Target
 from .errors import (
     DuplicateEvent,
     InvalidArgument,
@@ -41,6 +40,7 @@ from .log import Store
 from .query import QueryRefused, QueryResult, QueryTimedOut
 from .reading import Listed
 from .redact import Redacted
+from .targets import Target
 from .verify import Checkpoint, Fault, Verified, read_checkpoint
 
 __all__ = [

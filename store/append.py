@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from . import streams
+from .bodies import erase_bodies
 from .chain import digest_of_body, digest_of_event, header
 from .codec import Prepared, check_place, prepare, same_body
 from .database import Database
-from .erasure import erase
 from .errors import DuplicateEvent, InvalidEvent, VersionConflict
 from .events import SCOPES, DescribeFrame, ForkFrame, MessageFrame, NewEvent, RedactionFrame, ResponseFrame, read_frame
 from .expected import Expected, ExpectedVersion, Unchanged
@@ -92,7 +92,7 @@ def insert(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) 
     position = db.insert(INSERT, rows)
     redacted = [event.frame.target for event in batch if isinstance(event.frame, RedactionFrame)]
     if redacted:
-        erase(db, stream, redacted)
+        erase_bodies(db, stream, redacted)
     receipt = Receipt(identity, head.version + 1, version, position, digest.hex())
     return receipt, Head(version, digest, now)
 

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Any, Literal, TypeVar, get_args
 
 import sqlite_utils
@@ -16,6 +16,7 @@ import sqlite_utils
 from . import migrations
 from .arguments import one_of, seconds
 from .backup import copy
+from .erasure import Erasure
 from .errors import StoreBusy, StoreReadOnly, StoreUnusable
 from .file import Connection, StoreFile
 from .transaction import Transaction
@@ -30,7 +31,6 @@ _MEMORY = 1000
 _NO_MEMORY = "out of memory, which damaged rows make SQLite ask for"
 _NORMAL, _FULL = 1, 2  # SQLite's numbers for `PRAGMA synchronous`.
 _ATTEMPTS = 20  # At reading a file that is written to where that cannot be shared.
-_WAL_PATIENCE = 1.0  # Seconds; a reader that goes on for longer is told of.
 
 
 def lenient_text(text: bytes) -> str:
@@ -54,11 +54,8 @@ class Database:
         self.file = StoreFile(path, read_only)
         self.path = self.file.path
         self.read_only = read_only
-        self._left = True
         self._closed = False
-        self._erasing = False
-        self._rewritten = True
-        self._due = 0
+        self.erasure = Erasure(self)
         self._timeout = seconds("timeout", timeout)
         self._synchronous = _FULL if durability == "full" else _NORMAL
         self.lock = self._lock = threading.RLock()
@@ -203,8 +200,8 @@ class Database:
         """End what `begin` began; rolled back instead, if it fails."""
         try:
             self._writer.execute("RELEASE nested" if nested else "COMMIT")
-            if not nested and (self._erasing or not self._left or self._due):
-                self._left = self._rewrite()
+            if not nested and self.erasure.is_due:
+                self.erasure.finish()
         except BaseException as error:
             self.roll_back(nested, error)
             raise
@@ -222,8 +219,6 @@ class Database:
                     self._connection.execute(statement)
             self._memory.clear()
             self.derived.clear()
-            if not nested:
-                self._erasing = False
         finally:
             self._lock.release()
         if isinstance(error, sqlite3.OperationalError):
@@ -243,68 +238,6 @@ class Database:
             self._memory.clear()
         self._memory[keys[0]] = self._memory[keys[1]] = value
         self._memory_as_of = (self._memory_as_of[0], self._connection.total_changes)
-
-    def erased(self) -> None:
-        """Say, inside a transaction, that it erases: the file is then written anew when it has ended.
-
-        If it does not come to that, the next one to open the store for writing does it: the file's user_version is odd
-        while that is due. It only grows, so that nobody takes another's redaction for the one just seen to.
-        """
-        due = self._user_version()
-        self._connection.execute(f"PRAGMA user_version = {due + 1 + due % 2}")
-        self._erasing = True
-
-    @property
-    def left_every_file(self) -> bool:
-        """Return whether nothing that was erased, by whomever, is still in a file."""
-        return self._left and not self._erasing and not self.rewrite_due
-
-    @property
-    def rewrite_due(self) -> bool:
-        """Return whether something was erased and the file has not been written anew since."""
-        return self._user_version() % 2 == 1
-
-    def _rewrite(self) -> bool:
-        """Write the file anew and empty the WAL; False if somebody who holds an old state of the store holds it up.
-
-        secure_delete wipes a row where it stands, but not the copies that SQLite leaves in the free space of pages
-        when it moves rows between them.
-        """
-        # A later write only looks whether the reader has gone.
-        deadline = time.monotonic() + (_WAL_PATIENCE if self._erasing else 0)
-        self._rewritten = self._rewritten and not self._erasing
-        self._erasing = self._left = False
-        while True:
-            try:
-                if not self._rewritten:
-                    self._due = self._user_version()
-                    self._connection.execute("VACUUM")
-                    self._rewritten = True
-                busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            except sqlite3.OperationalError:
-                busy = True
-            if not busy:
-                # Who has the lock now keeps nothing in the files; the next write says so if this one cannot.
-                with suppress(sqlite3.OperationalError):
-                    self._seen_to()
-            if not busy or time.monotonic() >= deadline:
-                return not busy
-            time.sleep(random.uniform(0, _PAUSE))
-
-    def _seen_to(self) -> None:
-        """Say that the rewrite is no longer due, unless somebody has erased more since it began."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            if self._due % 2 and self._user_version() == self._due:
-                self._connection.execute(f"PRAGMA user_version = {self._due + 1}")
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._due = 0
-
-    def _user_version(self) -> int:
-        return int((self.row("PRAGMA user_version") or (0,))[0])
 
     def backup(self, target: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the live store to a new file; see `Store.backup`."""
@@ -339,12 +272,11 @@ class Database:
         self._connection.execute("PRAGMA foreign_keys = ON")
         # What is redacted must leave the file's free space too (DESIGN section 7).
         self._connection.execute("PRAGMA secure_delete = ON")
-        if self.rewrite_due:
-            self._left = self._rewritten = False
         if migrations.MIGRATIONS.pending(tables):
             with self.transaction():
                 # Looked at again under the lock: another process may have got here first.
                 migrations.MIGRATIONS.apply(tables)
+        self.erasure.finish()
 
     def _read_live(self, attempt: Callable[[], T]) -> T:
         """Return what `attempt` reads, of the file as it is now.

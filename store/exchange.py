@@ -13,10 +13,10 @@ import msgspec
 
 from . import streams
 from .append import INSERT
+from .bodies import erase_bodies
 from .chain import digest_of_body, digest_of_event
 from .codec import GIVEN_BY_STORE, Event, checked_time, prepare
 from .database import Database
-from .erasure import erase
 from .errors import InvalidEvent, RestoreRefused
 from .events import HEADER, ForkFrame, Frame, RedactionFrame
 from .streams import Head, Stream
@@ -163,7 +163,7 @@ def _restore_one(db: Database, events: list[Event], name: str | None) -> Restore
     except (sqlite3.IntegrityError, OverflowError) as error:
         raise RestoreRefused(identity, events[0].version, str(error)) from None
     frames = [event.frame for event in events[present:]]
-    erase(db, stream, [frame.target for frame in frames if isinstance(frame, RedactionFrame)])
+    erase_bodies(db, stream, [frame.target for frame in frames if isinstance(frame, RedactionFrame)])
     return Restored(identity, stream.name, len(rows), present)
 
 

@@ -15,8 +15,9 @@ from .database import Database, Durability
 from .events import NewEvent
 from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
+from .fork import fork
 from .reading import Reader
-from .redact import Redacted, erase_conversation, fork, redact
+from .redact import Redacted, erase_conversation, redact
 from .searching import Index
 from .verify import Checkpoint, Verified, checkpoint, verify
 

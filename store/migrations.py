@@ -67,6 +67,12 @@ def triggers() -> dict[str, str]:
     return found
 
 
+def tables() -> set[str]:
+    """Return the names of the tables of `schema.sql`."""
+    words = (statement.split() for statement in _statements(SCHEMA.read_text(encoding="utf-8")))
+    return {each[each.index("TABLE") + 4] for each in words if "CREATE TABLE" in " ".join(each)}
+
+
 def statements_of(tables: Collection[str]) -> list[str]:
     """Return the statements of `schema.sql` that make these tables and their indexes."""
     found = []

@@ -50,6 +50,10 @@ class Reader:
 
     db: Database
 
+    def erasure_due(self) -> str | None:
+        """Return where copies of what was redacted may be left and who holds that up, in one line; None if nowhere."""
+        return self.db.erasure.told()
+
     def stream(self, conversation: str | Stream) -> Stream:
         """The identity of a conversation, by name or uuid; wherever one is asked for, this will do too.
 

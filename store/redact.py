@@ -1,4 +1,4 @@
-"""Redaction, erasure and forks: appends that concern more than one conversation (DESIGN section 7)."""
+"""Redaction and erasure: what was said goes, for good, and what shows that it was said stays (DESIGN section 7)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ from . import streams
 from .append import Receipt, insert
 from .codec import prepare
 from .database import Database
-from .erasure import Target, covering_summaries, own_content, targets
-from .errors import InvalidEvent, NotFound
-from .events import Fork, Redaction
+from .errors import InvalidEvent
+from .events import Redaction
 from .streams import Stream
+from .targets import Target, covering_summaries, own_content, targets
 
 
 @dataclass(frozen=True)
 class Redacted:
     """What a redaction erased, or would: `summaries` cover what goes and still tell of it.
 
-    `left_every_file` is False while a reader keeps erased bytes in the WAL: they go with the next write after that.
+    `left_every_file` is False while copies of what was erased may be left in the store's files, and `held_up_by` then
+    says in one line where and why. The next write, or the next one to open the store for writing, tries again.
     """
 
     erased: list[Target]
     summaries: list[Target]
     receipts: list[Receipt]
-    left_every_file: bool = True
+    held_up_by: str | None = None
+
+    @property
+    def left_every_file(self) -> bool:
+        """Return whether nothing of what was erased, by whomever, is left in a file of the store."""
+        return self.held_up_by is None
 
 
 def redact(
@@ -51,7 +57,7 @@ def redact(
     with db.transaction():
         planned = _planned(db, stream, versions, summaries)
         receipts = _append(db, planned.erased, reason, replacement)
-    return Redacted(planned.erased, planned.summaries, receipts, db.left_every_file)
+    return Redacted(planned.erased, planned.summaries, receipts, db.erasure.told())
 
 
 def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bool) -> Redacted:
@@ -65,21 +71,8 @@ def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bo
         summaries = covering_summaries(db, stream, erased)
         receipts = _append(db, erased, reason, None)
         streams.rename(db, stream.uuid, None)
-        db.erased()
-    return Redacted(erased, summaries, receipts, db.left_every_file)
-
-
-def fork(db: Database, conversation: str, at: int | None, name: str | None) -> Receipt:
-    """See `Store.fork`."""
-    checked = None if name is None else streams.checked_name(name)
-    with db.transaction():
-        parent = streams.get(db, conversation)
-        latest = streams.head(db, parent).version
-        at = latest if at is None else at
-        if isinstance(at, bool) or not 1 <= at <= latest:
-            raise NotFound("version", at, f"is not between 1 and {latest}, the last of {parent.label}")
-        child = streams.create(db, checked, fork_of=(parent, at))
-        return insert(db, child, streams.head(db, child), [prepare(Fork(parent=parent.uuid, at=at))])[0]
+        db.erasure.begin()
+    return Redacted(erased, summaries, receipts, db.erasure.told())
 
 
 def _planned(db: Database, stream: Stream, versions: Sequence[int], with_summaries: bool) -> Redacted:

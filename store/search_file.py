@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from .database import Database
+from .derived_tables import SEARCH_TABLES, are_sound, forget
 from .errors import StoreUnusable
 from .excerpts import TOKENIZE
 from .words import spaced, words_of
@@ -32,8 +33,7 @@ _CHECKPOINT = (
 # Two small rows of FTS5's own, its totals and its segments, which change with everything that is written to it.
 _SEALED = "SELECT coalesce(CAST(block AS BLOB), x'') FROM search_data WHERE id IN (1, 10) ORDER BY id"
 SHADOWS = ("search_data", "search_idx", "search_docsize")
-_NAMES = ("search", "search_checkpoint", *SHADOWS, "search_content", "search_config")
-_OURS = f"({', '.join(repr(name) for name in _NAMES)})"
+_OURS = f"({', '.join(repr(name) for name in SEARCH_TABLES)})"
 INSERT = "INSERT INTO search (rowid, text) VALUES (?, ?)"
 MATCH = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank, rowid"
 # Errors that say that the file cannot be written just now, not that the index in it is damaged.
@@ -129,7 +129,7 @@ def purge(db: Database, positions: Sequence[int]) -> None:
     if not db.rows(f"SELECT 1 FROM sqlite_schema WHERE name IN {_OURS}"):
         return
     if not _is_sound(db):
-        _forget(db, _NAMES)
+        _forget(db, SEARCH_TABLES)
         return
     held = position_of(db)
     if held is None or any(position <= held for position in positions):
@@ -141,11 +141,11 @@ def drop(db: Database) -> None:
     if _is_sound(db):
         _drop(db)
     else:
-        _forget(db, _NAMES)
+        _forget(db, SEARCH_TABLES)
 
 
 def _drop(db: Database) -> None:
-    for name in _NAMES:
+    for name in SEARCH_TABLES:
         row = db.row("SELECT type FROM sqlite_schema WHERE name = ?", (name,))
         if row is None:
             continue
@@ -158,18 +158,12 @@ def _drop(db: Database) -> None:
 
 
 def _is_sound(db: Database) -> bool:
-    """Return whether the pages of the index's tables can be read; a write transaction that meets a bad one is lost.
-
-    So they are read through another connection, as they were last committed.
-    """
+    """Return whether the index's tables can be read as they were last committed, through another connection."""
     if db.file.in_memory:
         return True
     try:
         with closing(db.connect()) as connection:
-            names = connection.execute(
-                f"SELECT name FROM sqlite_schema WHERE rootpage > 0 AND name IN {_OURS}"
-            ).fetchall()
-            return all(connection.execute(f"PRAGMA quick_check({name})").fetchall() == [("ok",)] for (name,) in names)
+            return are_sound(connection, SEARCH_TABLES)
     except StoreUnusable:
         return True
     except sqlite3.DatabaseError as error:
@@ -177,16 +171,10 @@ def _is_sound(db: Database) -> bool:
 
 
 def _forget(db: Database, names: Sequence[str]) -> None:
-    """Take tables out of the schema that are too damaged to be dropped, and have the file written anew without them."""
-    version = int((db.row("PRAGMA schema_version") or (0,))[0])
-    db.rows("PRAGMA writable_schema = ON")
-    try:
-        for name in names:
-            db.rows("DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1", (name,))
-        db.rows(f"PRAGMA schema_version = {version + 1}")
-    finally:
-        db.rows("PRAGMA writable_schema = RESET")
-    db.erased()
+    """Have the file written anew without tables that are too damaged to be dropped."""
+    with db.alone() as connection:
+        forget(connection, names)
+    db.erasure.begin()
 
 
 def step(db: Database) -> tuple[int, int]:

@@ -280,6 +280,8 @@ class Index:
         try:
             self._db.derive(lambda: drop(self._db), MAX_WAIT)
             self._distrusted = False
+            if self._db.erasure.is_due and not self._db.in_transaction:
+                self._db.erasure.finish()
         except (StoreBusy, StoreReadOnly, sqlite3.Error):
             self._distrusted = True
         return not self._distrusted

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,8 @@ from click.testing import CliRunner
 from test_append import recorded, said
 
 from turnlog.cli import main
-from turnlog.projections import history, search
+from turnlog.projections import search
 from turnlog.store import Store, line_of, read_line
-from turnlog.store.database import Database
 
 SECRET = "Quecksilberzauber"
 PARTS = [{"type": "text", "text": SECRET}, {"type": "image", "url": SECRET}]
@@ -114,100 +111,6 @@ def test_indexed_and_redacted_at_once(path: Path) -> None:
         assert files_with(path, SECRET) == []
 
 
-class TestRewrite:
-    """The rewrite of the file that a redaction asks for, where the process that redacts does not come to it."""
-
-    @staticmethod
-    def due(path: Path) -> bool:
-        with closing(sqlite3.connect(path)) as plain:
-            return bool(plain.execute("PRAGMA user_version").fetchone()[0] % 2)
-
-    @staticmethod
-    @contextmanager
-    def ending(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-        """A store whose process ends before it rewrites the file."""
-        with Store(path) as store, monkeypatch.context() as patched:
-            patched.setattr(Database, "_rewrite", lambda self: False)
-            yield store
-
-    def test_the_next_one_to_open_it_does_it(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The file says that it is due; reading changes nothing, and the first write of another process sees to it."""
-        with self.ending(path, monkeypatch) as store:
-            for conversation in TELLING:
-                assert not store.redact(conversation, [3], reason="asked for").left_every_file
-        assert self.due(path)
-        with Store(path, read_only=True) as store:
-            assert store.version("clear") == 5
-        assert self.due(path)
-        with Store(path) as store:
-            store.append("another", [said()])
-        assert not self.due(path)
-        assert files_with(path, SECRET) == []
-
-    def test_after_a_part_that_was_undone(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What a part of a transaction erased and took back does not hide what another part erased."""
-        with self.ending(path, monkeypatch) as store, store.transaction():
-            with suppress(KeyError), store.transaction():
-                store.redact("message", [3], reason="asked for")
-                raise KeyError
-            assert store.event("message", 3).body_text is not None
-            store.redact("message", [1], reason="asked for")
-        assert self.due(path)
-
-    def test_not_before_the_reader_has_gone(self, path: Path) -> None:
-        """While somebody's reading keeps the erased bytes in the WAL, the file says that it is due."""
-        with Store(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as reader:
-            reader.execute("BEGIN")
-            reader.execute("SELECT count(*) FROM events").fetchone()
-            assert not store.redact("message", [3], reason="asked for").left_every_file
-            assert self.due(path)
-            reader.execute("COMMIT")
-            store.append("another", [said()])
-            assert not self.due(path)
-
-    def test_a_lock_that_is_not_had_for_it(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What was committed is no error because the mark could not be taken off: that is left to the next write."""
-        seen_to = Database._seen_to
-
-        def locked_out(database: Database) -> None:
-            with closing(sqlite3.connect(path, isolation_level=None)) as other:
-                other.execute("BEGIN IMMEDIATE")
-                seen_to(database)
-
-        with Store(path) as store:
-            with monkeypatch.context() as patched:
-                patched.setattr(Database, "_seen_to", locked_out)
-                store.redact("message", [3], reason="asked for")
-            assert self.due(path)
-            store.append("another", [said()])
-            assert not self.due(path)
-
-    def test_what_another_did_not_come_to_is_seen_to(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A redaction by a store that was open all the while does what a process that has ended left undone."""
-        with Store(path) as store:
-            assert store.version("message") == 4
-            with self.ending(path, monkeypatch) as other:
-                for conversation in TELLING:
-                    other.redact(conversation, [3], reason="asked for")
-            assert store.redact("message", [3], reason="again").left_every_file
-            assert files_with(path, SECRET) == []
-
-    def test_another_s_redaction_is_not_taken_for_one_s_own(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What another process erases between the rewrite and the mark's going stays due."""
-        seen_to = Database._seen_to
-
-        def late(database: Database) -> None:
-            with self.ending(path, monkeypatch) as other:
-                other.redact("transfer", [3], reason="asked for")
-            seen_to(database)
-
-        with Store(path) as store:
-            with monkeypatch.context() as patched:
-                patched.setattr(Database, "_seen_to", late)
-                store.redact("message", [3], reason="asked for")
-            assert self.due(path)
-
-
 @pytest.mark.parametrize("size", [1, 300, 30_000])
 @pytest.mark.parametrize("indexed", [False, True], ids=["not indexed", "indexed"])
 def test_large_bodies(path: Path, size: int, indexed: bool) -> None:
@@ -244,87 +147,6 @@ def test_many_events(tmp_path: Path, length: int, indexed: bool, at_once: bool) 
         assert [event.version for event in store.events("c", last=300) if not event.redacted] == stay
         assert store.verify().faults == []
     assert files_with(path, *(f"word{version}z" for version in versions)) == []
-
-
-class TestReaders:
-    """A reader that holds an old state of the store keeps its bytes in the WAL; the redaction says so."""
-
-    @pytest.fixture
-    def store(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-        monkeypatch.setattr("turnlog.store.database._WAL_PATIENCE", 0.0)
-        with Store(path) as store:
-            for conversation in TELLING:
-                if conversation != "message":
-                    store.redact(conversation, [3], reason="asked for")
-            yield store
-
-    @staticmethod
-    def reader(path: Path, mode: str = "rw") -> closing[sqlite3.Connection]:
-        """A connection that goes on reading."""
-        plain = sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None)
-        plain.execute("BEGIN")
-        assert plain.execute("SELECT count(*) FROM events").fetchone()[0]
-        return closing(plain)
-
-    def test_while_it_reads_and_after(self, path: Path, store: Store) -> None:
-        """What a reader holds up is told, is erased for everybody at once, and is gone once the reader is."""
-        with self.reader(path) as plain:
-            assert store.redact("message", [3], reason="asked for").left_every_file is False
-            assert history(store, "message").messages[1].content == "[redacted]"
-            assert search(store, SECRET) == []
-            assert files_with(path, SECRET)
-            plain.execute("COMMIT")
-        store.append("message", [said("the next write")])
-        assert files_with(path, SECRET) == []
-
-    def test_a_reader_that_closes_first(self, path: Path, store: Store) -> None:
-        """Once the reader and the store are closed, the words are gone."""
-        with self.reader(path, "ro"):
-            assert store.redact("message", [3], reason="asked for").left_every_file is False
-        store.close()
-        assert files_with(path, SECRET) == []
-
-    def test_a_reader_that_closes_last(self, path: Path, store: Store) -> None:
-        """Once the store and then the reader are closed, the words are gone."""
-        with self.reader(path):
-            assert store.redact("message", [3], reason="asked for").left_every_file is False
-            store.close()
-        assert files_with(path, SECRET) == []
-
-    def test_a_reader_that_may_not_write_and_closes_last(self, path: Path, store: Store) -> None:
-        """A reader that may not write cannot end the WAL when it closes last; the store that is opened next does."""
-        with self.reader(path, "ro"):
-            assert store.redact("message", [3], reason="asked for").left_every_file is False
-            store.close()
-        with Store(path) as another:
-            assert another.verify().faults == []
-        assert files_with(path, SECRET) == []
-
-    def test_what_it_costs_meanwhile(self, path: Path, store: Store) -> None:
-        """While a reader holds the bytes, further writes do not each write the store anew."""
-        store.append("large", [said("filler " * 100)] * 1000)
-        with self.reader(path):
-            assert store.redact("message", [3], reason="asked for").left_every_file is False
-            log = path.with_name(path.name + "-wal")
-            before = log.stat().st_size
-            size = store.db.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0]
-            for _ in range(5):
-                store.append("small", [said("x")])
-            assert log.stat().st_size - before < size
-
-    def test_a_reader_that_came_later(self, path: Path, store: Store) -> None:
-        """A reader of the erased state, or one that does not read just then, holds nothing up."""
-        with closing(sqlite3.connect(path)) as idle:
-            assert idle.execute("SELECT count(*) FROM events").fetchone()
-            assert store.redact("message", [3], reason="asked for").left_every_file
-        assert files_with(path, SECRET) == []
-
-    def test_on_the_command_line(self, path: Path, store: Store) -> None:
-        """`redact` says on standard error that a reader keeps the bytes."""
-        with self.reader(path):
-            told = CliRunner().invoke(main, [f"--db={path}", "redact", "message", "3", "--reason=asked for"])
-        assert told.exit_code == 0
-        assert "reader" in told.stderr
 
 
 class TestErase:

@@ -47,6 +47,7 @@ def verify(store: Store, file: str | None, key_file: str | None, quick: bool, as
         verdict = output.counted(len(found.faults), "fault") if found.faults else "no fault"
         read = f"{output.counted(found.events, 'event')} of {output.counted(found.conversations, 'conversation')}"
         click.echo(f"{read}: {verdict}")
+    common.tell_erasure_due(store)
     if found.faults:
         sys.exit(1)
 
@@ -244,6 +245,7 @@ def _tell_redacted(store: Store, done: Redacted, named: dict[str, str], dry_run:
     """`named` is what the command calls a conversation, whose name may be gone by now."""
     if as_json:
         output.print_json(done)
+        common.tell_erasure_due(store)
         return
 
     def told(target: Target) -> str:
@@ -257,8 +259,7 @@ def _tell_redacted(store: Store, done: Redacted, named: dict[str, str], dry_run:
         click.echo(f"still tells of it: {told(target)} (--summaries redacts it too)")
     if not done.erased:
         click.echo("nothing to erase")
-    if not done.left_every_file:
-        click.echo("a reader keeps the erased bytes in the write-ahead log until it closes the store", err=True)
+    common.tell_erasure_due(store)
 
 
 def _key_of(file: str | None) -> bytes | None:

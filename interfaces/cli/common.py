@@ -249,6 +249,13 @@ def main(ctx: click.Context, db: str) -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def tell_erasure_due(store: Store) -> None:
+    """Say on standard error if copies of what was redacted may be left in the store's files, and who holds that up."""
+    due = store.erasure_due()
+    if due is not None:
+        click.echo(output.safe(due), err=True)
+
+
 @contextmanager
 def progress(title: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on standard error, if that is a terminal."""

@@ -35,6 +35,7 @@ def list_(store: Store, as_json: bool) -> None:
         output.conversations(listed)
     else:
         click.echo("no conversations")
+    common.tell_erasure_due(store)
 
 
 @main.command()

@@ -1,0 +1,23 @@
+"""Fork: a conversation that begins with what another has said so far (DESIGN section 7)."""
+
+from __future__ import annotations
+
+from . import streams
+from .append import Receipt, insert
+from .codec import prepare
+from .database import Database
+from .errors import NotFound
+from .events import Fork
+
+
+def fork(db: Database, conversation: str, at: int | None, name: str | None) -> Receipt:
+    """See `Store.fork`."""
+    checked = None if name is None else streams.checked_name(name)
+    with db.transaction():
+        parent = streams.get(db, conversation)
+        latest = streams.head(db, parent).version
+        at = latest if at is None else at
+        if isinstance(at, bool) or not 1 <= at <= latest:
+            raise NotFound("version", at, f"is not between 1 and {latest}, the last of {parent.label}")
+        child = streams.create(db, checked, fork_of=(parent, at))
+        return insert(db, child, streams.head(db, child), [prepare(Fork(parent=parent.uuid, at=at))])[0]
