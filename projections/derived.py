@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from turnlog.store import Store
-from turnlog.store.spans import NEVER, LineRow, Spans, TimelineKey
-from turnlog.store.streams import Stream
+from turnlog.store import Damaged, Store
+from turnlog.store.spans import NEVER, Spans, TimelineKey
+from turnlog.store.streams import find_key
 
 from .timelines.catch_up import RULES, Lines
 from .timelines.modes import WhatIf
 from .timelines.timeline import Timeline
 
 Progress = Callable[[int, int], None]
+
+_PAGE = 1000
+# What a row of a timeline may hold: number, conversation, scope, what-if, rules, version and secret.
+_TYPES = (int, int, str, str, int, int, bytes)
 
 
 def rebuild(store: Store, progress: Progress = lambda done, total: None) -> int:
@@ -47,29 +51,45 @@ def catch_up(store: Store, conversation: str | None, progress: Progress) -> tupl
 
 
 def differences(store: Store) -> Iterator[str]:
-    """Build every stored timeline again in memory from the log, and name those that differ, one a line."""
+    """Build every stored timeline again in memory from the log, and name those that differ, one a line.
+
+    A row that a newer build wrote, or nobody, is named too. One of an older build is not, since nobody reads it.
+    """
     rows = Spans(store.db, "main")
     if not rows.exists():
         return
-    streams = {stream.key: stream for stream in (store.stream(each.uuid) for each in store.conversations())}
-    for key, line in rows.lines():
-        if key.rules != RULES or key.what_if:
-            continue
-        stream = streams.get(key.conversation)
-        if stream is None or line.version > store.version(stream):
-            yield f"timeline {line.line}: no conversation has its events"
-        elif table := _first_difference(store, rows, stream, key, line):
-            yield f"timeline of {stream.label}, {key.scope}: its {table} are not what the log gives"
+    last = -NEVER
+    while page := rows.after(last, _PAGE):
+        for row in page:
+            why = _why_different(store, rows, *row) if tuple(map(type, row)) == _TYPES else "is damaged"
+            if why is not None:
+                yield f"timeline {row[0]!r}: {why}"
+        last = page[-1][0]
+    for table in rows.strays():
+        yield f"timelines: {table} has rows that belong to none"
 
 
-def _first_difference(store: Store, rows: Spans, stream: Stream, key: TimelineKey, line: LineRow) -> str | None:
-    """Return the name of the first table in which a stored timeline differs from one that is built from the log."""
+def _why_different(
+    store: Store, rows: Spans, line: int, conversation: int, scope: str, what_if: str, rules: int, *_: object
+) -> str | None:
+    if rules > RULES or what_if:
+        return "was not made by this build, and is not compared"
+    if rules < RULES:
+        return None
     with store.db.snapshot():
-        built = Lines.of(store).audited(stream, key.scope, WhatIf(), line.version, line.secret)
-        for table in ("spans", "hidings", "uses", "meanings", "facts", "blocks", "notes", "names", "segments"):
-            if rows.content(table, line.line) != built.rows.content(table, built.line):
-                return table
-        for version, visible, hidden in rows.counts(line.line, NEVER):
-            if (visible, hidden) != built.rows.totals(built.line, version):
-                return "counts"
-    return None
+        found = rows.find(TimelineKey(conversation, scope, what_if, rules))
+        if found is None or found.line != line:
+            return None  # It was dropped meanwhile.
+        try:
+            stream = find_key(store.db, conversation)
+            if stream is None or found.version > store.version(stream):
+                return "no conversation has its events"
+        except Damaged as error:
+            return str(error)
+        lines = Lines.of(store)
+        built = lines.audited(stream, scope, WhatIf(), found.version, found.secret)
+        try:
+            table = rows.first_difference(line, built.rows, built.line)
+        finally:
+            lines.drop(built)
+    return None if table is None else f"its {table} are not what the log gives ({stream.label}, {scope})"

@@ -132,3 +132,17 @@ class RestoreRefused(TurnlogError):
         self.version = version
         self.why = why
         super().__init__(f"conversation {shown(conversation)}, version {shown(version)}: {why}")
+
+
+class Damaged(TurnlogError):
+    """A conversation cannot be read as far as was asked, since rows of it are damaged; `verify` says what is wrong.
+
+    `conversation` is its uuid, and `version` that of the event, or None if the row of the conversation is damaged.
+    """
+
+    def __init__(self, conversation: str, version: int | None, why: str) -> None:
+        self.conversation = conversation
+        self.version = version
+        self.why = why
+        at = "" if version is None else f", version {version}"
+        super().__init__(f"conversation {shown(conversation)}{at} is damaged: {why}")

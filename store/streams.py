@@ -10,7 +10,7 @@ import msgspec
 
 from .chain import genesis
 from .database import Database
-from .errors import InvalidEvent, NameTaken, NotFound
+from .errors import Damaged, InvalidEvent, NameTaken, NotFound
 from .events import Name
 
 OPEN = 2**62
@@ -100,6 +100,12 @@ def find_uuid(db: Database, identity: str) -> Stream | None:
     return None if row is None else _stream(db, row)
 
 
+def find_key(db: Database, key: int) -> Stream | None:
+    """The conversation of this number in the store's tables."""
+    row = db.row(f"{_SELECT} key = ?", (key,))
+    return None if row is None else _stream(db, row)
+
+
 def get(db: Database, conversation: str) -> Stream:
     """The conversation of this name or uuid.
 
@@ -177,13 +183,27 @@ def _head_of(db: Database, lineage: tuple[Segment, ...], identity: str) -> Head:
     return Head(0, genesis(identity), 0)
 
 
-def _stream(db: Database, row: tuple[Any, ...]) -> Stream:
-    key, identity, name, parent, forked_at = row
-    lineage: tuple[Segment, ...] = ()
-    if parent is not None:
+def _stream(db: Database, own: tuple[Any, ...]) -> Stream:
+    """Return a conversation from its row.
+
+    :raises Damaged: what it was forked from cannot be told.
+    """
+    segments: list[Segment] = []
+    seen: set[int] = set()
+    row, last = own, OPEN
+    while True:
+        key, identity, _, parent, forked_at = row
+        forked = isinstance(parent, int) and isinstance(forked_at, int)
+        if not forked and (parent, forked_at) != (None, None):
+            raise Damaged(str(own[1]), None, "a row does not say what it was forked from, and where")
+        segment = Segment(key, identity, (forked_at or 0) + 1, last)
+        if segment.first <= last:
+            segments.append(segment)
+        if not forked:
+            return Stream(own[0], own[1], own[2], tuple(reversed(segments)))
+        seen.add(key)
         above = db.row(f"{_SELECT} key = ?", (parent,))
-        assert above is not None
-        lineage = tuple(
-            segment.within(1, forked_at) for segment in _stream(db, above).lineage if segment.first <= forked_at
-        )
-    return Stream(key, identity, name, (*lineage, Segment(key, identity, (forked_at or 0) + 1, OPEN)))
+        if above is None or parent in seen:
+            why = "what it was forked from is not here" if above is None else "it is a fork of itself"
+            raise Damaged(str(own[1]), None, why)
+        row, last = above, min(last, forked_at)

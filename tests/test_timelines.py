@@ -238,7 +238,7 @@ def test_tampered_rows_are_named(store: Store) -> None:
     store.append("c", random_log(random.Random(3), 30))
     timeline(store, "c").at()
     assert list(differences(store)) == []
-    store.db.rows("UPDATE spans SET since = since + 1 WHERE since = (SELECT max(since) FROM spans)")
+    store.db.rows("UPDATE main.spans SET since = since + 1 WHERE since = (SELECT max(since) FROM main.spans)")
     assert len(list(differences(store))) == 1
     with store.db.transaction():
         Spans(store.db, "main").create()

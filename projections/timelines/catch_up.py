@@ -91,6 +91,11 @@ class Lines:
         key = TimelineKey(stream.key, scope, f"audit {what_if.key} {secret.hex() if secret else ''}", RULES)
         return self._in_memory(key, stream, what_if, version, secret)
 
+    def drop(self, line: Line) -> None:
+        """Drop a timeline in memory."""
+        self._tips.pop((line.rows.schema, line.line), None)
+        self._store.db.derive(lambda: line.rows.drop(line.line), None)
+
     def mend(self) -> None:
         """Drop every timeline, because rows of one are missing or damaged, if the store's file can be written."""
         self.forget()
@@ -169,7 +174,8 @@ class Lines:
     def _make_room(self) -> None:
         """Drop the timelines in memory that were used longest ago, those that nobody remembers first."""
         lines = dict(self._memory.lines())
-        order = [*(lines.keys() - self._used.keys()), *(key for key in self._used if key in lines)]
+        self._used = {key: None for key in self._used if key in lines}
+        order = [*(lines.keys() - self._used.keys()), *self._used]
         for old in order[:-MAX_IN_MEMORY]:
             self._used.pop(old, None)
             self._tips.pop(("temp", lines[old].line), None)

@@ -79,11 +79,43 @@ class Tables:
         )
         return [(TimelineKey(*row[:4]), LineRow(*row[4:])) for row in rows]
 
-    def content(self, table: str, line: int) -> list[tuple[Any, ...]]:
-        """Return all that one table has of a timeline, in order, without the timeline's number."""
-        return sorted(
-            (row[1:] for row in self.db.rows(f"SELECT * FROM {self.schema}.{table} WHERE line = ?", (line,))), key=repr
+    def after(self, line: int, count: int) -> list[tuple[Any, ...]]:
+        """Return the rows of the next timelines after a number, as they stand: number, key and how they were made."""
+        return self.db.rows(
+            f"SELECT line, conversation, scope, what_if, rules, version, secret FROM {self.schema}.timelines"
+            " WHERE line > ? ORDER BY line LIMIT ?",
+            (line, count),
         )
+
+    def first_difference(self, line: int, other: Tables, other_line: int) -> str | None:
+        """Return the name of the first table in which two timelines differ; None if they are the same."""
+        for table in TABLES:
+            columns = "path" if table == "timelines" else self._columns(table)
+            mine, theirs = (
+                f"SELECT {columns} FROM {each.schema}.{table} WHERE line = ?{number}"
+                for number, each in enumerate((self, other), start=1)
+            )
+            sql = f"SELECT EXISTS ({mine} EXCEPT {theirs}) OR EXISTS ({theirs} EXCEPT {mine})"
+            if self.db.row(sql, (line, other_line)) != (0,):
+                return table
+        return None
+
+    def strays(self) -> list[str]:
+        """Return the tables that have rows of no timeline, which would become part of a later one."""
+        ours = f"line NOT IN (SELECT line FROM {self.schema}.timelines)"
+        return [
+            table
+            for table in TABLES
+            if self.db.row(f"SELECT 1 FROM {self.schema}.{table} WHERE {ours} LIMIT 1") is not None
+        ]
+
+    def _columns(self, table: str) -> str:
+        """Return the columns of a table but for the timeline's number, which comes first."""
+        found = self._sql.get(f"columns {table}")
+        if found is None:
+            rows = self.db.rows("SELECT name FROM pragma_table_info(?, ?)", (table, self.schema))
+            found = self._sql[f"columns {table}"] = ", ".join(f'"{name}"' for (name,) in rows if name != "line")
+        return found
 
     def reach(self, line: int, version: int) -> None:
         """Note the version that a timeline is caught up to."""
