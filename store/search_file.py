@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from hashlib import sha256
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ _CHECKPOINT = (
 )
 # Two small rows of FTS5's own, its totals and its segments, which change with everything that is written to it.
 _SEALED = "SELECT coalesce(CAST(block AS BLOB), x'') FROM search_data WHERE id IN (1, 10) ORDER BY id"
-SHADOWS = ("search_data", "search_idx", "search_docsize")
+SHADOWS = {"search_data": 2, "search_idx": 3, "search_docsize": 2}  # How many columns each has.
 _OURS = f"({', '.join(repr(name) for name in SEARCH_TABLES)})"
 INSERT = "INSERT INTO search (rowid, text) VALUES (?, ?)"
 MATCH = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank, rowid"
@@ -82,7 +82,9 @@ def position_of(db: Readable) -> int | None:
         if is_unwritable(error):
             raise
         return None
-    return int(position) if rules == RULES and 0 < position <= (top or 0) and (last or 0) <= position else None
+    if rules != RULES or not isinstance(position, int) or not isinstance(top, int):
+        return None
+    return position if 0 < position <= top and (last or 0) <= position else None
 
 
 def is_sealed(db: Readable) -> bool:
@@ -106,6 +108,22 @@ def _seal(db: Readable) -> bytes:
 def top_of(db: Readable) -> int:
     """Return the position of the log's last event; 0 if there is none."""
     return int(db.rows("SELECT max(position) FROM events")[0][0] or 0)
+
+
+def copy_shadows(
+    connection: sqlite3.Connection, read: Callable[[str], Iterable[tuple[Any, ...]]], position: int
+) -> None:
+    """Fill an empty index of a connection with what another holds, which comes to `position`."""
+    connection.execute("BEGIN")
+    for name, width in SHADOWS.items():
+        connection.execute(f"DELETE FROM {name}")
+        values = ", ".join("?" * width)
+        connection.executemany(f"INSERT INTO {name} VALUES ({values})", read(f"SELECT * FROM {name}"))
+    connection.execute("COMMIT")
+    # FTS5 forgets what it knew of its tables when a write is rolled back.
+    connection.execute("BEGIN")
+    connection.execute(INSERT, (position + 1, ""))
+    connection.execute("ROLLBACK")
 
 
 def rows_after(db: Readable, position: int, count: int) -> list[tuple[int, str | None]]:

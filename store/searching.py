@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any, TypeVar
 
-from .database import Database, lenient_text
+from .database import Database
 from .errors import StoreBusy, StoreReadOnly, StoreUnusable
 from .excerpts import Excerpts
 from .search_audit import differences
@@ -17,7 +17,7 @@ from .search_file import (
     MATCH,
     ROWS,
     SEARCH,
-    SHADOWS,
+    copy_shadows,
     drop,
     entry_of,
     is_sealed,
@@ -28,6 +28,7 @@ from .search_file import (
     step,
     top_of,
 )
+from .state import state_of
 from .streams import Stream
 from .words import spaced, words_of
 
@@ -59,18 +60,7 @@ class Memory:
             position = position_of(db)
             if not position:
                 return
-            shadows = [(name, db.rows(f"SELECT * FROM {name}")) for name in SHADOWS]
-        execute = self.connection.execute
-        execute("BEGIN")
-        for name, rows in shadows:
-            execute(f"DELETE FROM {name}")
-            if rows:
-                self.connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-        execute("COMMIT")
-        # FTS5 forgets what it knew of its tables when a write is rolled back.
-        execute("BEGIN")
-        execute(INSERT, (position + 1, ""))
-        execute("ROLLBACK")
+            copy_shadows(self.connection, db.rows, position)
         self.position = position
 
     def take_in(self, db: Database) -> int:
@@ -86,18 +76,6 @@ class Memory:
     def matches(self, expression: str) -> list[int]:
         """Return the positions of the events that an expression of FTS5 matches, best first."""
         return [position for (position,) in self.connection.execute(MATCH, (expression,))]
-
-
-class _Reader:
-    """Reads a state of the store through a connection that nobody else uses."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        connection.text_factory = lenient_text
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        return self._connection.execute(sql, parameters).fetchall()
 
 
 def _quietly(done: int, total: int) -> None:
@@ -150,13 +128,9 @@ class Index:
         agrees with the log.
         """
         try:
-            if self._db.file.in_memory:
-                with self._db.lock:
-                    return differences(self._db)
-            with closing(self._db.connect()) as connection:
-                connection.execute("BEGIN")
-                return differences(_Reader(connection))
-        except (sqlite3.Error, StoreUnusable, StoreBusy) as error:
+            with state_of(self._db) as state:
+                return differences(state)
+        except (sqlite3.Error, MemoryError, StoreUnusable, StoreBusy) as error:
             return [f"search index: cannot be read: {error}"]
 
     def find(
