@@ -10,6 +10,8 @@ CREATE TABLE IF NOT EXISTS conversations (
     CHECK ((parent IS NULL) = (forked_at IS NULL))
 ) STRICT;
 
+CREATE INDEX IF NOT EXISTS conversations_by_parent ON conversations (parent) WHERE parent IS NOT NULL;
+
 CREATE TABLE IF NOT EXISTS events (
     position INTEGER PRIMARY KEY CHECK (position > 0),
     conversation INTEGER NOT NULL REFERENCES conversations (key),

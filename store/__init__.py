@@ -1,9 +1,11 @@
 """The write side of turnlog: events, the append contract, and the log in SQLite."""
 
 from .append import Receipt
+from .checkpoint import Checkpoint, read_checkpoint
 from .codec import Event, Row
 from .conversation import Conversation
 from .errors import (
+    Damaged,
     DuplicateEvent,
     InvalidArgument,
     InvalidEvent,
@@ -36,12 +38,12 @@ from .events import (
 )
 from .exchange import Exported, Restored, line_of, read_line
 from .expected import ANY, MUST_EXIST, NONE_YET, Expected, ExpectedVersion, Unchanged
+from .faults import Fault, Renamed, Verified
 from .log import Store
 from .query import QueryRefused, QueryResult, QueryTimedOut
 from .reading import Listed
 from .redact import Redacted
 from .targets import Target
-from .verify import Checkpoint, Fault, Verified, read_checkpoint
 
 __all__ = [
     "ANY",
@@ -52,6 +54,7 @@ __all__ = [
     "Checkpoint",
     "Clear",
     "Conversation",
+    "Damaged",
     "Describe",
     "DuplicateEvent",
     "Event",
@@ -73,6 +76,7 @@ __all__ = [
     "Receipt",
     "Redacted",
     "Redaction",
+    "Renamed",
     "Request",
     "Response",
     "RestoreRefused",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import msgspec
 
 from .chain import Header, header, microseconds_of, time_of
-from .errors import InvalidEvent
+from .errors import Damaged, InvalidEvent
 from .events import CUSTOM_TYPE, HEADER, SCOPE, SCOPES, TYPES, Custom, Frame, NewEvent, read_frame
 
 MAX_DEPTH = 64
@@ -105,13 +107,19 @@ class Event(Row, frozen=True, eq=False, gc=False):
 
     @property
     def recorded_at(self) -> datetime:
-        """When the store recorded it (UTC)."""
-        return time_of(self.recorded_us)
+        """When the store recorded it (UTC).
+
+        :raises Damaged: it is out of the range of times.
+        """
+        return self._time_of(self.recorded_us)
 
     @property
     def occurred_at(self) -> datetime | None:
-        """When it happened, if its writer said so (UTC)."""
-        return None if self.occurred_us is None else time_of(self.occurred_us)
+        """When it happened, if its writer said so (UTC).
+
+        :raises Damaged: it is out of the range of times.
+        """
+        return None if self.occurred_us is None else self._time_of(self.occurred_us)
 
     @property
     def time(self) -> datetime:
@@ -120,17 +128,32 @@ class Event(Row, frozen=True, eq=False, gc=False):
 
     @property
     def header(self) -> Header:
-        """The header as it is hashed and exported."""
-        return header(
-            self.conversation,
-            self.version,
-            self.type,
-            self.v,
-            self.scope,
-            self.id,
-            self.recorded_us,
-            self.occurred_us,
-        )
+        """The header as it is hashed and exported.
+
+        :raises Damaged: a time is out of the range of times.
+        """
+        try:
+            return header(
+                self.conversation,
+                self.version,
+                self.type,
+                self.v,
+                self.scope,
+                self.id,
+                self.recorded_us,
+                self.occurred_us,
+            )
+        except OverflowError:
+            raise self._no_time() from None
+
+    def _time_of(self, microseconds: int) -> datetime:
+        try:
+            return time_of(microseconds)
+        except OverflowError:
+            raise self._no_time() from None
+
+    def _no_time(self) -> Damaged:
+        return Damaged(self.conversation, self.version, "its time is out of range")
 
     def to_dict(self) -> dict[str, Any]:
         """The flat JSON form: the header, then the body or, once redacted, the frame."""
@@ -146,6 +169,22 @@ def _object(text: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return {}
+
+
+def repeated_key(text: str) -> str | None:
+    """Return a key that one of the objects of a JSON text has twice; None if there is none, or no JSON."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+
+    try:
+        # As it would be written; what has a key twice would not.
+        if _encode(msgspec.json.decode(text)).decode() != text:
+            json.loads(text, object_pairs_hook=look)
+    except (ValueError, RecursionError):
+        return None
+    return found[0] if found else None
 
 
 def prepare(event: NewEvent | Mapping[str, Any], index: int | None = None) -> Prepared:

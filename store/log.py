@@ -10,16 +10,18 @@ from typing import Any
 
 from . import streams
 from .append import Receipt, append
+from .checkpoint import Checkpoint, checkpoint
 from .conversation import Conversation
 from .database import Database, Durability
 from .events import NewEvent
 from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
+from .faults import Verified
 from .fork import fork
 from .reading import Reader
 from .redact import Redacted, erase_conversation, redact
 from .searching import Index
-from .verify import Checkpoint, Verified, checkpoint, verify
+from .verify import verify
 
 
 class Store(Reader):
@@ -161,10 +163,14 @@ class Store(Reader):
     ) -> Verified:
         """Recompute every digest of the store; the first bad event of each conversation is named.
 
-        Reads in pages, so that memory does not grow with the store. `progress` hears events done and in all. `derived`
-        gives further notes on what is derived from the log: `turnlog.projections.differences` those on timelines.
+        SQLite's own check is run, the schema is compared with `schema.sql`, and what is derived from the log with the
+        log. Reads one state of the store, whatever is written meanwhile, in memory that does not grow with it.
+        `progress` hears events done and in all. `derived` gives further differences of what is derived from the log:
+        `turnlog.projections.differences` those of timelines.
+
+        :raises StoreBusy: the store stayed locked.
         """
-        return verify(self.db, self._events, against, key, progress, derived)
+        return verify(self.db, against, key, progress, derived)
 
     def rename(self, conversation: str, name: str | None) -> None:
         """Give a conversation another name, or none: its uuid stays.

@@ -57,7 +57,8 @@ def state_of(db: Database) -> Iterator[State]:
             connection.execute("BEGIN")
             yield State(connection)
             if not db.file.is_current(connection):
-                raise StoreUnusable(db.path, "was written to while it was read, where that cannot be shared: read again")
+                why = "was written to while it was read, where that cannot be shared: read again"
+                raise StoreUnusable(db.path, why)
     except sqlite3.OperationalError as error:
         if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _BUSY:
             raise StoreBusy(db.path, _WAIT) from None

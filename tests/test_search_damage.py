@@ -238,14 +238,15 @@ class TestDifferences:
             assert "\n" not in note
 
     def test_the_command(self, path: Path) -> None:
-        """`verify` prints what differs on a line that begins with `derived: `, and ends as without it."""
+        """`verify` prints what differs on a line that begins with `derived: `, says so, and ends with 1."""
         with closing(sqlite3.connect(path)) as plain:
             plain.executescript("INSERT INTO search (rowid, text) VALUES (2, 'unicorn')")
         done = CliRunner().invoke(main, [f"--db={path}", "verify"], catch_exceptions=False)
-        assert done.exit_code == 0
+        assert done.exit_code == 1
         first, last = done.stdout.splitlines()
         assert first == "derived: search index: is damaged or another build's, and is made again when it is used"
-        assert last == f"{EVENTS} events of 1 conversation: no fault"
+        differs = "what is derived from it differs (`turnlog rebuild` makes it again)"
+        assert last == f"{EVENTS} events of 1 conversation: no fault in the log, but {differs}"
 
 
 def test_words_of_a_damaged_body() -> None:

@@ -294,7 +294,15 @@ class TestCommand:
         assert result.stdout == "17 events of 4 conversations: no fault\n"
         result = CliRunner().invoke(main, [f"--db={path}", "verify", "--json"])
         assert result.exit_code == 0
-        assert json.loads(result.stdout) == {"conversations": 4, "events": 17, "faults": [], "derived": []}
+        found = json.loads(result.stdout)
+        assert found == {
+            "conversations": 4,
+            "events": 17,
+            "faults": [],
+            "derived": [],
+            "renamed": [],
+            "erasure": None,
+        }
 
     def test_a_fault(self, bad: tuple[Path, str]) -> None:
         """`verify` names the conversation and the version of a bad event, and ends with 1, `--json` or not."""

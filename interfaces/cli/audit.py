@@ -29,7 +29,7 @@ _key = click.option(
 @common.as_json
 @common.reading
 def verify(store: Store, file: str | None, key_file: str | None, quick: bool, as_json: bool) -> None:
-    """Recompute every digest and name the first bad event of each conversation."""
+    """Recompute every digest, and compare with the log all that is derived from it; exit code 1 if anything differs."""
     if key_file is not None and file is None:
         raise click.UsageError("--key-file is for a --checkpoint")
     against = None if file is None else read_checkpoint(Path(file).read_bytes())
@@ -38,17 +38,9 @@ def verify(store: Store, file: str | None, key_file: str | None, quick: bool, as
     if as_json:
         output.print_json(found)
     else:
-        for fault in found.faults:
-            where = "the store" if fault.conversation is None else f"conversation {output.safe(fault.conversation)}"
-            version = "" if fault.version is None else f", version {fault.version}"
-            click.echo(f"{where}{version}: {fault.why}")
-        for note in found.derived:
-            click.echo(f"derived: {output.safe(note)}")
-        verdict = output.counted(len(found.faults), "fault") if found.faults else "no fault"
-        read = f"{output.counted(found.events, 'event')} of {output.counted(found.conversations, 'conversation')}"
-        click.echo(f"{read}: {verdict}")
+        output.verified(found)
     common.tell_erasure_due(store)
-    if found.faults:
+    if found.faults or found.derived:
         sys.exit(1)
 
 

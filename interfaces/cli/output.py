@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import click
 import msgspec
 from rich.console import Console
 from rich.padding import Padding
@@ -24,7 +25,7 @@ from turnlog.projections import (
     UsageRow,
     VisibleMessage,
 )
-from turnlog.store import Event, Listed
+from turnlog.store import Event, Listed, Verified
 
 from ..costs import Cost
 from ..wires import StablePrefix
@@ -97,6 +98,23 @@ def conversations(listed: list[Listed]) -> None:
             Text(safe(each.title or "")),
         )
     show(table)
+
+
+def verified(found: Verified) -> None:
+    """What is wrong with a store, a line each, then the verdict."""
+    for fault in found.faults:
+        where = "the store" if fault.conversation is None else f"conversation {safe(fault.conversation)}"
+        version = "" if fault.version is None else f", version {fault.version}"
+        click.echo(f"{where}{version}: {safe(fault.why)}")
+    for note in found.derived:
+        click.echo(f"derived: {safe(note)}")
+    for each in found.renamed:
+        name = "it has no name" if each.name is None else f"its name {safe(each.name)}"
+        click.echo(f"conversation {safe(each.conversation)}: {name} is not the one that it had at the checkpoint")
+    verdict = counted(len(found.faults), "fault") if found.faults else "no fault"
+    if found.derived and not found.faults:
+        verdict = "no fault in the log, but what is derived from it differs (`turnlog rebuild` makes it again)"
+    click.echo(f"{counted(found.events, 'event')} of {counted(found.conversations, 'conversation')}: {verdict}")
 
 
 def event_line(event: Event, name: str | None = None) -> Text:
