@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .cache_points import CachePoint, Messages, Places, System, Tools, within_budget
+from turnlog.store.arguments import instance_of, whole_number
+from turnlog.store.events import CachePoint, Messages, System, Tools
+
+from .cache_points import Places, within_budget
 from .history import History
 from .render import VisibleMessage
 
@@ -12,7 +15,13 @@ def plan(history: History, previous: History | None = None, limit: int = 4) -> l
     had too, and after the newest message that no open call precedes.
 
     The first two are there only if the history has tools and system messages.
+
+    :raises InvalidArgument: an argument is not what it has to be.
     """
+    whole_number("limit", limit, 0, "a number of points")
+    instance_of("history", history, History, "a history")
+    if previous is not None:
+        instance_of("previous", previous, History, "a history")
     messages = history.messages
     points: list[CachePoint] = []
     if history.tools:

@@ -22,6 +22,7 @@ from .errors import (
 from .events import (
     SCOPES,
     Assistant,
+    CachePoint,
     Clear,
     Describe,
     Message,
@@ -51,6 +52,7 @@ __all__ = [
     "NONE_YET",
     "SCOPES",
     "Assistant",
+    "CachePoint",
     "Checkpoint",
     "Clear",
     "Conversation",

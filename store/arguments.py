@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .chain import microseconds_of
 from .errors import InvalidArgument
@@ -23,6 +23,18 @@ def whole_number(field: str, value: object, least: int | None = None, what: str 
     return value
 
 
+def whole_numbers(field: str, values: object, what: str = "a whole number") -> Collection[int]:
+    """Return several whole numbers.
+
+    :raises InvalidArgument: it is something else.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Collection):
+        raise InvalidArgument(field, values, f"is not a list, each {what}")
+    for value in values:
+        whole_number(field, value, what=what)
+    return values
+
+
 def seconds(field: str, value: object) -> float:
     """Return a number of seconds.
 
@@ -38,9 +50,19 @@ def one_of(field: str, value: T, choices: Collection[T]) -> T:
 
     :raises InvalidArgument: it is none of them.
     """
-    # A value that cannot be hashed is in no set.
+    # Not `in`, for which 1 is True, and which asks some collections for a value that can be hashed.
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         raise InvalidArgument(field, value, f"is not one of {', '.join(map(str, choices))}")
+    return value
+
+
+def instance_of(field: str, value: T, kind: Any, what: str) -> T:
+    """Return an object of a class, or of a protocol, that `what` names.
+
+    :raises InvalidArgument: it is something else.
+    """
+    if not isinstance(value, kind):
+        raise InvalidArgument(field, value, f"is not {what}")
     return value
 
 

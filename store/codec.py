@@ -13,8 +13,20 @@ from typing import Any
 import msgspec
 
 from .chain import Header, header, microseconds_of, time_of
-from .errors import Damaged, InvalidEvent
-from .events import CUSTOM_TYPE, HEADER, SCOPE, SCOPES, TYPES, Custom, Frame, NewEvent, read_frame
+from .errors import Damaged, InvalidArgument, InvalidEvent
+from .events import (
+    CUSTOM_TYPE,
+    HEADER,
+    SCOPE,
+    SCOPES,
+    TYPES,
+    CachePoint,
+    Custom,
+    Frame,
+    NewEvent,
+    read_frame,
+    read_point,
+)
 
 MAX_DEPTH = 64
 MAX_BITS = 4096
@@ -237,7 +249,7 @@ def _fields(event: NewEvent | Mapping[str, Any]) -> dict[str, Any]:
         fields = event
     elif isinstance(event, NewEvent):
         try:
-            fields = msgspec.to_builtins(event)
+            fields = event.written()
         except TypeError as error:
             raise InvalidEvent("event", type(event).__name__, f"is not JSON: {error}") from None
         except RecursionError:
@@ -280,10 +292,20 @@ def _convert(fields: dict[str, Any], cls: type[NewEvent]) -> NewEvent:
     if cls is Custom:
         fields = {key: value for key, value in fields.items() if key != "type"}
     try:
-        return msgspec.convert(fields, cls)
+        return msgspec.convert(fields, cls, dec_hook=_read_field)
     except msgspec.ValidationError as error:
         field, value, why = _explain(str(error), fields)
         raise InvalidEvent(field, value, why) from None
+
+
+def _read_field(kind: type, value: object) -> Any:
+    """Return a value of a type that only turnlog knows; msgspec adds to a ValueError where in the event it is."""
+    if kind is not CachePoint:
+        raise NotImplementedError(kind)
+    try:
+        return read_point(value)
+    except InvalidArgument as error:
+        raise ValueError(error.why) from None
 
 
 def _explain(message: str, fields: dict[str, Any]) -> tuple[str, object, str]:
@@ -304,6 +326,8 @@ def _explain(message: str, fields: dict[str, Any]) -> tuple[str, object, str]:
         why = _NO_SCOPE
     elif "matching regex" in why:
         why = "has a control character"
+    elif why.startswith("is not "):
+        pass  # As `_read_field` says it.
     elif "Invalid enum value" in why:
         why = "is not a value that this build knows"
     else:
@@ -377,7 +401,7 @@ def _check_json(value: Any, path: str, depth: int) -> None:
     elif isinstance(value, int):
         if value.bit_length() > MAX_BITS:
             raise InvalidEvent(path, f"{value:#x}", f"has more than {MAX_BITS} bits")
-    elif value is not None:
+    elif value is not None and not isinstance(value, CachePoint):
         raise InvalidEvent(path, type(value).__name__, "is not JSON")
 
 
@@ -387,6 +411,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
+    if isinstance(value, CachePoint):
+        return value.form
     for plain in (str, bool, int, float):
         if isinstance(value, plain):
             return plain(value)

@@ -8,7 +8,7 @@ import pytest
 from wire_rules import obeys
 
 from turnlog.projections import History
-from turnlog.projections.cache_points import CachePoint
+from turnlog.store.events import CachePoint
 from turnlog.wires import WIRES, Adapted, Wire, adapt
 
 both = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)

@@ -12,9 +12,9 @@ from wire_rules import ANTHROPIC, OPENAI
 
 from turnlog.projections import VisibleMessage, history, plan
 from turnlog.projections.answers import Pair, with_own_ids
-from turnlog.projections.cache_points import Messages
 from turnlog.projections.compaction import DigestCompressor, compact
 from turnlog.store import Store
+from turnlog.store.events import Messages
 from turnlog.wires import Wire
 
 HIDDEN = [user("a"), reply("", "t1"), result("t1", "gone"), user("b"), summary("s", 3, 3)]

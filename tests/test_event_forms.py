@@ -33,7 +33,7 @@ from turnlog.store import (
     TransferContext,
 )
 from turnlog.store.codec import prepare
-from turnlog.store.events import KINDS, MessageFrame, ResponseFrame, has_other, has_text
+from turnlog.store.events import KINDS, MessageFrame, Messages, ResponseFrame, Tools, has_other, has_text
 
 WORDS = "what was said"
 CALLS = [ToolCall(id="t", name="look", arguments="{not json")]
@@ -141,7 +141,7 @@ FORMS: list[tuple[NewEvent, dict[str, Any], dict[str, Any]]] = [
         {"summary_of": 0, "first": 1, "last": 2, "keep": [1, 2]},
     ),
     (
-        Request(at=1, history="00", rules=1, model="m", cache_points=["Tools", {"Messages": 2}], parameters={"t": 0.5}),
+        Request(at=1, history="00", rules=1, model="m", cache_points=[Tools(), Messages(2)], parameters={"t": 0.5}),
         {"type": "request", "at": 1, "history": "00", "rules": 1, "model": "m", "parameters": {"t": 0.5}}
         | {"cache_points": ["Tools", {"Messages": 2}]},
         {"at": 1, "history": "00", "rules": 1},

@@ -12,8 +12,8 @@ from views import DELETE, REMOVE, ROLLING, SWAP, assistant, clear, note, reply, 
 from wire_rules import ANTHROPIC, OPENAI
 
 from turnlog.projections import MODES, Handoff, handoffs, history
-from turnlog.projections.cache_points import Messages, System, Tools, Within
 from turnlog.store import Store
+from turnlog.store.events import Messages, System, Tools, Within
 from turnlog.wires import WIRES, StablePrefix, Wire, request_tokens, stable_prefix
 
 TOOLS = [{"name": "f"}]

@@ -15,8 +15,9 @@ from logs import logs, what_ifs
 from wire_rules import items, obeys, open_calls, read_back
 
 from turnlog.projections import History, history
-from turnlog.projections.cache_points import CachePoint, Messages, Places, System, Tools, Within, parts_of
+from turnlog.projections.cache_points import Places, parts_of
 from turnlog.store import Store
+from turnlog.store.events import CachePoint, Messages, System, Tools, Within
 from turnlog.wires import WIRES, adapt
 
 Events = list[dict[str, Any]]

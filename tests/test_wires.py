@@ -7,7 +7,8 @@ from sending import both, called, changes, messages, moved, parts, sent
 from views import assistant, note, reply, result, summary, to, user, view
 from wire_rules import ANTHROPIC, OPENAI, marked
 
-from turnlog.projections.cache_points import CachePoint, InvalidCachePoint, Messages, System, Tools, Within
+from turnlog.store import InvalidArgument
+from turnlog.store.events import CachePoint, Messages, System, Tools, Within
 from turnlog.wires import Wire, adapt
 
 NOTHING = view(user("a"), at=0)
@@ -70,7 +71,7 @@ def test_out_of_range(wire: Wire) -> None:
     """Points name the history as it is written; one out of range is the only thing refused."""
     history = view(user(" "), user("b"))
     assert moved(history, wire, Messages(1)) == [System()]
-    with pytest.raises(InvalidCachePoint):
+    with pytest.raises(InvalidArgument):
         adapt(history, wire, [Messages(3)])
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from turnlog.projections import History
-from turnlog.projections.cache_points import CachePoint, Places, to_json, within_budget
+from turnlog.projections.cache_points import Places, within_budget
+from turnlog.store import CachePoint, InvalidArgument
+from turnlog.store.arguments import instance_of
 from turnlog.store.errors import shown
 
 from .parts import REASONING, told, tool_of
@@ -37,7 +39,7 @@ class Adapted:
         """As JSON: `{"request", "cache_points", "changes": [{"version", "what"}]}`."""
         return {
             "request": self.request,
-            "cache_points": [to_json(point) for point in self.cache_points],
+            "cache_points": [point.form for point in self.cache_points],
             "changes": msgspec.to_builtins(self.changes),
         }
 
@@ -50,8 +52,11 @@ def adapt(history: History, wire: Wire, cache_points: Iterable[CachePoint] = ())
     moved point ends the longest prefix of the request made only of what was before it; points that meet become one, and
     over the wire's budget tools and system are kept, then the newest.
 
-    :raises InvalidCachePoint: a point is out of range; nothing else is refused.
+    :raises InvalidArgument: a point is out of range, or an argument is not what it has to be; nothing else is refused.
     """
+    instance_of("history", history, History, "a history")
+    if not isinstance(cache_points, Iterable):
+        raise InvalidArgument("cache_points", cache_points, "is not a list of cache points")
     places = Places.of(history.messages)
     wanted = [places.place(point) for point in cache_points]
     draft, changes = drafted(history, wire)
@@ -67,6 +72,8 @@ def adapt(history: History, wire: Wire, cache_points: Iterable[CachePoint] = ())
 
 def drafted(history: History, wire: Wire) -> tuple[Draft, list[Adjustment]]:
     """The request before it is written, and what was changed for it; without messages if nothing is said."""
+    instance_of("wire", wire, Wire, "a wire")
+    instance_of("history", history, History, "a history")
     changes: list[Adjustment] = []
     legal = Legal(wire.id_length)
     draft = Draft(_tools(history, wire, legal, changes), [], [])

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from turnlog.projections import History
-from turnlog.projections.cache_points import CachePoint, Places, to_json
+from turnlog.projections.cache_points import Places
+from turnlog.store import CachePoint
 
 from .adapt import drafted
 from .breaker import breaker
@@ -41,7 +42,7 @@ class StablePrefix:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the point in its own form."""
         return {
-            "point": None if self.point is None else to_json(self.point),
+            "point": None if self.point is None else self.point.form,
             "kept": self.kept,
             "lost": self.lost,
             "estimated": self.estimated,

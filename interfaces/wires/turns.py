@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from turnlog.projections import History, VisibleCall, VisibleMessage
-from turnlog.projections.cache_points import Messages, Places, parts_of
+from turnlog.projections.cache_points import Places, parts_of
 from turnlog.store.errors import shown
+from turnlog.store.events import Messages
 
 NAME_LENGTH = 64  # What both providers take as a tool's or a speaker's name; OpenAI's types say so.
 NO_RESULT = "error: this call was never answered"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from turnlog.projections.cache_points import Places
 
@@ -73,6 +73,7 @@ class Draft:
         return count
 
 
+@runtime_checkable
 class Wire(Protocol):
     """What differs between providers.
 

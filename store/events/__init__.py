@@ -7,6 +7,7 @@ carry `scope` (`chat` if absent), `id` (an idempotency key, unique in its conver
 
 from .assistant import Assistant, AssistantFrame
 from .base import HEADER, SCOPE, SCOPES, Frame, Name, NewEvent, Tool, tool_names
+from .cache_points import CachePoint, Messages, System, Tools, Within, read_point
 from .clear import Clear, ClearFrame
 from .describe import Describe, DescribeFrame
 from .fork import Fork, ForkFrame
@@ -46,6 +47,7 @@ __all__ = [
     "TYPES",
     "Assistant",
     "AssistantFrame",
+    "CachePoint",
     "Call",
     "Clear",
     "ClearFrame",
@@ -62,6 +64,7 @@ __all__ = [
     "Kind",
     "Message",
     "MessageFrame",
+    "Messages",
     "Mode",
     "Name",
     "NewEvent",
@@ -80,19 +83,23 @@ __all__ = [
     "Summary",
     "SummaryFrame",
     "SummaryRole",
+    "System",
     "TokenUsage",
     "Tool",
     "ToolCall",
+    "Tools",
     "Transfer",
     "TransferContext",
     "TransferFrame",
     "Usage",
+    "Within",
     "calls_of",
     "frame_parts",
     "has_other",
     "has_text",
     "kind_of",
     "read_frame",
+    "read_point",
     "references_of",
     "text_of",
     "texts_of",

@@ -66,6 +66,15 @@ class NewEvent(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type
     parts_field: ClassVar[str | None] = None
     references: ClassVar[tuple[str, ...]] = ()
 
+    def written(self) -> dict[str, Any]:
+        """Return the event as JSON.
+
+        :raises TypeError: a field has what JSON cannot say.
+        :raises RecursionError: it is nested too deeply.
+        """
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
+
     def check(self) -> None:
         """Refuse what the types of the fields cannot express.
 
