@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from turnlog.projections import describe
 from turnlog.projections.timelines.catch_up import path_of
 from turnlog.store import (
     Event,
     Exported,
+    InvalidArgument,
     InvalidEvent,
     NotFound,
     Store,
     TurnlogError,
 )
+from turnlog.store.arguments import instance_of, one_of
 from turnlog.store.codec import Prepared, prepare, same_body
 from turnlog.store.errors import shown
 from turnlog.store.events import RewindFrame, references_of
@@ -88,13 +90,16 @@ def import_file(
     :raises Diverged: its earlier part is not what the log has.
     :raises RestoreRefused: an exported event was changed or does not fit.
     """
-    found = values(file, data)
+    if format is not None:
+        one_of("format", format, FORMATS)
+    one_of("diverged", diverged, get_args(OnDivergence))
+    found = values(file, instance_of("data", data, bytes, "bytes"))
     format = format or _recognised(file, found[0])
     if format == "events" and log.is_export(found[0].value):
         return _restore(store, log.read_export(file, data), conversation)
     documents = log.read(file, found) if format == "events" else [_READ[format](file, each, tools) for each in found]
     if conversation is not None and len(documents) > 1:
-        raise InvalidEvent("conversation", conversation, f"cannot name all {len(documents)} conversations of {file}")
+        raise InvalidArgument("conversation", conversation, f"cannot name all {len(documents)} conversations of {file}")
     imported = []
     with store.transaction():
         for number, document in enumerate(documents):
@@ -108,7 +113,7 @@ def _restore(store: Store, exported: list[Exported], name: str | None) -> list[I
     with store.transaction():
         restored = store.restore(exported, name)
         if name is not None and restored[-1].name != checked_name(name):
-            raise InvalidEvent("conversation", name, f"is here already, as {restored[-1].name}")
+            raise InvalidArgument("conversation", name, f"is here already, as {restored[-1].name}")
     return [Imported(each.name or each.conversation, each.added, each.present) for each in restored]
 
 
@@ -119,7 +124,7 @@ def _name(file: str, document: Document, conversation: str | None, stem: str | N
         raise BrokenFile(file, place, "id", None, "is missing: give --conversation NAME")
     try:
         return checked_name(name)
-    except InvalidEvent as error:
+    except InvalidArgument as error:
         raise BrokenFile(file, place, error.field, error.value, error.why) from None
 
 

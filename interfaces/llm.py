@@ -9,6 +9,8 @@ from typing import Any
 
 from turnlog.projections.compaction import CompressionFailed, Model, ModelReply, ModelRequest
 from turnlog.store import NotFound, TokenUsage
+from turnlog.store.arguments import text
+from turnlog.store.errors import printable
 
 
 def model(name: str | None = None) -> Model:
@@ -21,9 +23,9 @@ def model(name: str | None = None) -> Model:
     except ImportError:
         raise NotFound("model", name, "needs the llm package: pip install 'turnlog[llm]'") from None
     try:
-        found = llm.get_model(name)
+        found = llm.get_model(None if name is None else text("name", name))
     except llm.UnknownModelError as error:
-        raise NotFound("model", name, f"is not known to llm: {error}") from None
+        raise NotFound("model", name, f"is not known to llm: {printable(str(error))}") from None
 
     def ask(request: ModelRequest) -> ModelReply:
         # Models name their bound differently, or have none; the prompt asks for it too.

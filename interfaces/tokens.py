@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from turnlog.store import NotFound
+from turnlog.store.arguments import text
+from turnlog.store.errors import printable
 
 
 def counter(encoding: str) -> Callable[[str], int]:
@@ -20,7 +22,8 @@ def counter(encoding: str) -> Callable[[str], int]:
     except ImportError:
         raise NotFound("encoding", encoding, "needs the tiktoken package: pip install 'turnlog[tiktoken]'") from None
     try:
-        found = tiktoken.get_encoding(encoding)
+        found = tiktoken.get_encoding(text("encoding", encoding))
     except (ValueError, OSError) as error:
-        raise NotFound("encoding", encoding, f"cannot be had from tiktoken: {error}") from None
+        why = printable(" ".join(str(error).split()))
+        raise NotFound("encoding", encoding, f"cannot be had from tiktoken: {why}") from None
     return lambda text: len(found.encode_ordinary(text))

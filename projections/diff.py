@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from turnlog.store.arguments import instance_of
+
 from .history import History
 from .render import VisibleMessage
 
@@ -26,7 +28,11 @@ def diff(a: History, b: History) -> list[Change]:
 
     Messages are the same if the same event placed them as the same thing, in a fork as in its parent; `changed` ones
     differ in what is visible of them, such as a call that one view removed.
+
+    :raises InvalidArgument: `a` or `b` is not a history.
     """
+    for field, view in (("a", a), ("b", b)):
+        instance_of(field, view, History, "a history")
     in_a = dict(zip(a.identities, a.messages, strict=True))
     in_b = dict(zip(b.identities, b.messages, strict=True))
     keys_a, keys_b = list(in_a), list(in_b)

@@ -58,7 +58,7 @@ def handoffs(
     """Return the transfers of a conversation, in one scope or all, in order; `mode` and `modes` as in `history`.
 
     :raises NotFound: there is no such conversation or scope.
-    :raises InvalidEvent: a mode is unknown.
+    :raises InvalidArgument: a mode is unknown.
     """
     reading = Reading(store, conversation)
     scopes = store.scopes_in_use(reading.stream) if scope is None else [scope]

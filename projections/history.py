@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
-from turnlog.store import InvalidEvent, Request
+from turnlog.store import InvalidArgument, Request
 from turnlog.store.codec import Source
 from turnlog.store.events import AssistantFrame, TransferFrame
 from turnlog.store.spans import SpanRow, version_of
@@ -103,10 +103,10 @@ class History:
 
         It is made of the events' own salted digests, so that nothing can be guessed from it once they are redacted.
 
-        :raises InvalidEvent: this is only a page of the view.
+        :raises InvalidArgument: this is only a page of the view.
         """
         if not self.is_whole:
-            raise InvalidEvent(
+            raise InvalidArgument(
                 "history", f"{len(self.messages)} of {self.total} messages", "is a page, not a whole view"
             )
         lines: list[Any] = [[self.scope, self.assistant]]
@@ -120,7 +120,7 @@ class History:
     def request(self, **fields: Any) -> Request:
         """Return the event that records a call of a model with this history: `model`, `parameters`, `cache_points` …
 
-        :raises InvalidEvent: this is only a page of the view.
+        :raises InvalidArgument: this is only a page of the view.
         """
         return Request(scope=self.scope, at=self.version, history=self.digest, rules=RULES, **fields)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from turnlog.store import SCOPES, InvalidEvent, NotFound, Store
+from turnlog.store import SCOPES, InvalidArgument, NotFound, Store
+from turnlog.store.arguments import instance_of, microseconds, one_of, text, whole_number
 from turnlog.store.events import Mode
 from turnlog.store.streams import Stream
-from turnlog.store.times import Clock
+from turnlog.store.times import CLOCKS, Clock
 
 from .redactions import Redactions
 from .timelines.modes import MODES, WhatIf
@@ -50,19 +51,17 @@ def checked_what_if(
     """Return the what-if of rule 9 for a scope: a mode for every transfer, and modes for single ones, by version.
 
     :raises NotFound: there is no such scope.
-    :raises InvalidEvent: a mode is unknown, or a key is no version.
+    :raises InvalidArgument: a mode is unknown, or a key is no version.
     """
-    if scope not in SCOPES and scope not in store.described_scopes(stream):
+    if text("scope", scope) not in SCOPES and scope not in store.described_scopes(stream):
         scopes = store.scopes(stream)
         if scope not in scopes:
             raise NotFound("scope", scope, f"is not one of {', '.join(scopes)}")
-    given = dict(modes or {})
-    for version in given:
-        if not isinstance(version, int) or isinstance(version, bool):
-            raise InvalidEvent("modes", version, "is not a version")
-    for field, value in (("mode", mode), *((f"modes.{version}", each) for version, each in given.items())):
-        if value is not None and value not in MODES:
-            raise InvalidEvent(field, value, f"is not one of {', '.join(MODES)}")
+    if mode is not None:
+        one_of("mode", mode, MODES)
+    given = dict(instance_of("modes", {} if modes is None else modes, Mapping, "an object of modes by version"))
+    for version, each in given.items():
+        one_of(f"modes.{whole_number('modes', version, what='a version')}", each, MODES)
     return WhatIf(mode, given)
 
 
@@ -71,17 +70,17 @@ def resolve(store: Store, conversation: Stream, at: int | datetime | None, clock
     latest.
 
     :raises NotFound: there is no such conversation or version.
-    :raises InvalidEvent: the point is neither a version nor an aware time, or the clock is unknown.
+    :raises InvalidArgument: the point is neither a version nor an aware time, or the clock is unknown.
     """
+    one_of("clock", clock, CLOCKS)
     latest = store.version(conversation)
     if at is None:
         return latest
     if isinstance(at, datetime):
-        if at.tzinfo is None:
-            raise InvalidEvent("at", at.isoformat(), "has no time zone")
+        microseconds("at", at)
         return store.version_at(conversation, at, clock=clock)
     if isinstance(at, bool) or not isinstance(at, int):
-        raise InvalidEvent("at", at, "is neither a version nor a time")
+        raise InvalidArgument("at", at, "is neither a version nor a time")
     if not 0 <= at <= latest:
         raise NotFound("version", at, f"is not between 0 and {latest}, the last of {conversation.label}")
     return at

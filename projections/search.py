@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from turnlog.store import Event, InvalidEvent, Store
-from turnlog.store.chain import microseconds_of
+from turnlog.store import Event, Store
+from turnlog.store.arguments import instance_of, microseconds, text, whole_number
 from turnlog.store.spans import ROLES, RULES_THAT_HIDE, version_of
 from turnlog.store.streams import Stream
 from turnlog.store.words import phrases_of, texts_in
@@ -53,15 +53,20 @@ def search(
     the file cannot be written. The time of an event is when it occurred or, if nobody said so, when it was recorded.
 
     :raises NotFound: there is no such conversation.
+    :raises InvalidArgument: a time has no time zone, or another argument is not what it has to be.
     :raises StoreUnusable: the store cannot be read.
     """
-    if limit < 1:
-        raise InvalidEvent("limit", limit, "is not a number of events")
-    phrases = phrases_of(query)
+    whole_number("limit", limit, 1, "a number of events")
+    phrases = phrases_of(instance_of("query", query, str, "text"))
+    first, end = (
+        None if time is None else microseconds(field, time) for field, time in (("since", since), ("until", until))
+    )
+    for field, value in (("scope", scope), ("role", role), ("assistant", assistant)):
+        if value is not None:
+            text(field, value)
+    asked = None if conversation is None else store.stream(conversation)
     if not phrases:
         return []
-    asked = None if conversation is None else store.stream(conversation)
-    first, end = (None if time is None else microseconds_of(time) for time in (since, until))
     marks = _Marks(store, asked)
     found: list[Found] = []
     for identity, version in store.index.find(phrases, asked, scope, first, end):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from turnlog.store import Store
+from turnlog.store.arguments import instance_of
 from turnlog.store.events import Mode
 from turnlog.store.spans import ORIGINS, version_of
 from turnlog.store.streams import Stream
@@ -41,6 +42,7 @@ def trace(store: Store, conversation: str, words: str, scope: str | None = None)
 
     :raises NotFound: there is no such conversation or scope.
     """
+    instance_of("words", words, str, "text")
     stream = store.stream(conversation)
     if scope is not None:
         timeline_of(store, stream, scope)

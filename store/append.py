@@ -14,7 +14,7 @@ from .bodies import erase_bodies
 from .chain import digest_of_body, digest_of_event, header
 from .codec import Prepared, check_place, prepare, same_body
 from .database import Database
-from .errors import DuplicateEvent, InvalidEvent, VersionConflict
+from .errors import DuplicateEvent, InvalidArgument, InvalidEvent, VersionConflict
 from .events import SCOPES, DescribeFrame, ForkFrame, MessageFrame, NewEvent, RedactionFrame, ResponseFrame, read_frame
 from .expected import Expected, ExpectedVersion, Unchanged
 from .streams import OPEN, Head, Stream
@@ -46,7 +46,7 @@ def append(
     if not isinstance(events, list):
         events = _listed(events)
     if not events:
-        raise InvalidEvent("events", [], "is an empty batch")
+        raise InvalidArgument("events", [], "is an empty batch")
     alone = len(events) == 1
     batch = [prepare(event, None if alone else index) for index, event in enumerate(events)]
     ids = _checked_ids(batch)
@@ -162,7 +162,7 @@ def _check_request(
 
 def _listed(events: object) -> list[Any]:
     if isinstance(events, NewEvent | Mapping | str) or not isinstance(events, Iterable):
-        raise InvalidEvent("events", type(events).__name__, "is one thing, not a list of events")
+        raise InvalidArgument("events", type(events).__name__, "is one thing, not a list of events")
     return list(events)
 
 
@@ -235,7 +235,7 @@ def _check_expected(
             broken = None if stream is None else _first_change(db, stream, expected)
             held, version = broken is None, version if broken is None else broken
         case _:
-            raise InvalidEvent("expected", expected, "is neither a version nor one of the expectations")
+            raise InvalidArgument("expected", expected, "is neither a version nor one of the expectations")
     if not held:
         raise VersionConflict(name, expected, version)
 

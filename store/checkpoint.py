@@ -10,8 +10,9 @@ from typing import Annotated
 
 import msgspec
 
+from .arguments import instance_of
 from .database import Database
-from .errors import InvalidEvent
+from .errors import InvalidArgument
 from .faults import Fault
 from .state import State
 
@@ -50,16 +51,17 @@ def checkpoint(db: Database, key: bytes | None = None) -> Checkpoint:
 def read_checkpoint(data: bytes) -> Checkpoint:
     """Return a checkpoint from its file.
 
-    :raises InvalidEvent: it is not one, or a newer build's.
+    :raises InvalidArgument: it is not one, or a newer build's.
     """
+    instance_of("checkpoint", data, bytes, "bytes")
     try:
         written = msgspec.json.decode(data)
         version = written.get("turnlog_checkpoint") if isinstance(written, dict) else None
         if isinstance(version, int) and version != 1:
-            raise InvalidEvent("turnlog_checkpoint", version, "is not a version that this build reads (1)")
+            raise InvalidArgument("turnlog_checkpoint", version, "is not a version that this build reads (1)")
         return msgspec.convert(written, Checkpoint)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise InvalidEvent("checkpoint", data[:40], f"is not a checkpoint: {error}") from None
+        raise InvalidArgument("checkpoint", data[:40], f"is not a checkpoint: {error}") from None
 
 
 def root_faults(against: Checkpoint, key: bytes | None) -> Iterator[Fault]:

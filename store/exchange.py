@@ -13,11 +13,12 @@ import msgspec
 
 from . import streams
 from .append import INSERT
+from .arguments import instance_of
 from .bodies import erase_bodies
 from .chain import digest_of_body, digest_of_event
 from .codec import GIVEN_BY_STORE, Event, checked_time, prepare
 from .database import Database
-from .errors import InvalidEvent, RestoreRefused
+from .errors import InvalidArgument, InvalidEvent, RestoreRefused
 from .events import HEADER, ForkFrame, Frame, RedactionFrame
 from .streams import Head, Stream
 
@@ -72,6 +73,7 @@ def read_line(text: str) -> Exported:
 
     :raises InvalidEvent: names the field that is missing or not what it should be.
     """
+    instance_of("line", text, str, "text")
     try:
         line = msgspec.json.decode(text, type=_Line)
         fields = msgspec.json.decode(text, type=dict[str, Any])
@@ -117,8 +119,13 @@ def restore(db: Database, lines: Iterable[Exported], name: str | None = None) ->
     :raises RestoreRefused: an event does not fit its chain, or differs from the store's own.
     :raises NameTaken: another conversation has the name.
     """
+    if not isinstance(lines, Iterable):
+        raise InvalidArgument("lines", lines, "is not a list of exported events")
+    if name is not None:
+        streams.checked_name(name)
+    checked = (instance_of("lines", line, Exported, "an exported event") for line in lines)
     found = []
-    groups = [list(group) for _, group in groupby(lines, key=lambda line: line.event.conversation)]
+    groups = [list(group) for _, group in groupby(checked, key=lambda line: line.event.conversation)]
     for number, group in enumerate(groups):
         called = next((line.name for line in group if line.name is not None), None)
         if number == len(groups) - 1 and name is not None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from .arguments import text, texts, whole_number
+from .errors import InvalidArgument
+
 
 class Expected(Enum):
     """`ANY` state; `NONE_YET`: the conversation does not exist; `MUST_EXIST`."""
@@ -29,12 +32,16 @@ class Unchanged:
 
     def is_sound(self) -> bool:
         """Whether the fields are what they should be: a version, names of types, and a scope."""
-        named = not isinstance(self.types, str) and all(isinstance(each, str) for each in self.types)
-        since = isinstance(self.since, int) and not isinstance(self.since, bool) and self.since >= 0
-        return named and since and isinstance(self.scope, str)
+        try:
+            whole_number("since", self.since, 0)
+            texts("types", self.types)
+            text("scope", self.scope)
+        except InvalidArgument:
+            return False
+        return True
 
     def __str__(self) -> str:
-        return f"no {', '.join(sorted(self.types))} in {self.scope} after version {self.since}"
+        return f"no {', '.join(sorted(map(str, self.types)))} in {self.scope} after version {self.since}"
 
 
 ANY = Expected.ANY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import streams
 from .append import Receipt, insert
+from .arguments import whole_number
 from .codec import prepare
 from .database import Database
 from .errors import NotFound
@@ -16,8 +17,8 @@ def fork(db: Database, conversation: str, at: int | None, name: str | None) -> R
     with db.transaction():
         parent = streams.get(db, conversation)
         latest = streams.head(db, parent).version
-        at = latest if at is None else at
-        if isinstance(at, bool) or not 1 <= at <= latest:
+        at = latest if at is None else whole_number("at", at, what="a version")
+        if not 1 <= at <= latest:
             raise NotFound("version", at, f"is not between 1 and {latest}, the last of {parent.label}")
         child = streams.create(db, checked, fork_of=(parent, at))
         return insert(db, child, streams.head(db, child), [prepare(Fork(parent=parent.uuid, at=at))])[0]

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import streams
 from .append import Receipt, append
+from .arguments import instance_of
 from .checkpoint import Checkpoint, checkpoint
 from .conversation import Conversation
 from .database import Database, Durability
@@ -152,7 +153,7 @@ class Store(Reader):
 
         With a `key` its root is an HMAC, which nobody without the key can make anew.
         """
-        return checkpoint(self.db, key)
+        return checkpoint(self.db, None if key is None else instance_of("key", key, bytes, "bytes"))
 
     def verify(
         self,
@@ -170,6 +171,10 @@ class Store(Reader):
 
         :raises StoreBusy: the store stayed locked.
         """
+        if key is not None:
+            instance_of("key", key, bytes, "bytes")
+        if against is not None:
+            instance_of("against", against, Checkpoint, "a checkpoint")
         return verify(self.db, against, key, progress, derived)
 
     def rename(self, conversation: str, name: str | None) -> None:

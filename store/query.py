@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .arguments import instance_of, seconds
 from .database import Database
-from .errors import TurnlogError, shown
+from .errors import InvalidArgument, TurnlogError, shown
 from .file import Connection, StoreFile
 
 Parameters = Sequence[Any] | Mapping[str, Any]
@@ -147,9 +148,9 @@ def run(db: Database, sql: str, parameters: Parameters, timeout: float) -> Query
 
 
 def _check(sql: str, timeout: float) -> None:
-    if not timeout > 0:
-        raise QueryRefused(f"timeout {timeout!r}", "is not a number of seconds above 0")
-    if len(sql) > MAX_SQL:
+    if not seconds("timeout", timeout):
+        raise InvalidArgument("timeout", timeout, "is not a number of seconds above 0")
+    if len(instance_of("sql", sql, str, "text")) > MAX_SQL:
         raise QueryRefused("", f"the statement has {len(sql):,} characters, more than {MAX_SQL:,}")
     found = _FIRST_WORD.match(sql)
     word = "" if found is None else found[1]

@@ -11,10 +11,11 @@ from typing import Any
 
 from . import streams, times
 from .append import described_scopes
-from .chain import microseconds_of, time_of
+from .arguments import microseconds, whole_number, whole_numbers
+from .chain import time_of
 from .codec import Event, Source
 from .database import Database
-from .errors import InvalidEvent, NotFound
+from .errors import NotFound
 from .events import SCOPES, Frame, RewindFrame, read_frame
 from .selection import conditions, pieces
 from .streams import OPEN, Segment, Stream
@@ -74,11 +75,9 @@ class Reader:
         The time of an event is its `occurred_at`, else its `recorded_at`; with the clock `recorded` always the latter.
 
         :raises NotFound: there is no such conversation.
-        :raises InvalidEvent: the time has no time zone, or the clock is unknown.
+        :raises InvalidArgument: the time has no time zone, or the clock is unknown.
         """
-        if time.tzinfo is None:
-            raise InvalidEvent("time", time.isoformat(), "has no time zone")
-        return times.version_at(self.db, self.stream(conversation), microseconds_of(time), clock)
+        return times.version_at(self.db, self.stream(conversation), microseconds("time", time), clock)
 
     def times_not_in_order(self, conversation: str | Stream, scopes: Collection[str | None]) -> list[int]:
         """Return the versions of the events of `scopes` whose time is before that of an earlier event of `scopes`.
@@ -137,6 +136,7 @@ class Reader:
         :raises NotFound: there is no such conversation.
         """
         wanted, parameters = conditions(types, scopes)
+        page = min(whole_number("page", page, 1, "a number of rows"), OPEN)
         for segment in pieces(self.stream(conversation), first, last, backwards):
             yield from self._events(segment, wanted, parameters, backwards, page)
 
@@ -153,6 +153,7 @@ class Reader:
         :raises NotFound: there is no such conversation.
         """
         wanted, parameters = conditions(None, scopes)
+        page = min(whole_number("page", page, 1, "a number of rows"), OPEN)
         for segment in pieces(self.stream(conversation), first, last, False):
             for rows in self._pages("version, type, v, scope, frame", segment, wanted, parameters, False, page):
                 for version, type_, v, scope, text in rows:
@@ -214,10 +215,11 @@ class Reader:
         """One event.
 
         :raises NotFound: there is no such conversation or version.
+        :raises InvalidArgument: the version is not a whole number.
         """
-        if isinstance(version, int):
-            for event in self.events(conversation, version, version):
-                return event
+        whole_number("version", version, what="a version")
+        for event in self.events(conversation, version, version):
+            return event
         raise NotFound("version", version)
 
     def redactions(self, conversation: str | Stream) -> Iterator[Event]:
@@ -240,7 +242,9 @@ class Reader:
         Keep the last event's position and ask again: no event with a lower one ever appears.
 
         :raises NotFound: there is no such conversation.
+        :raises InvalidArgument: `after` is not a position.
         """
+        after = max(-1, min(whole_number("after", after, what="a position"), OPEN))
         only = None if conversation is None else self.stream(conversation).key
         # The plus keeps SQLite to the order of positions: there are few after the last one that was seen.
         condition = "" if only is None else " AND +events.conversation = ?"
@@ -249,7 +253,7 @@ class Reader:
                 f"SELECT conversations.uuid, {_EVENT} FROM events"
                 " JOIN conversations ON conversations.key = events.conversation"
                 f" WHERE events.position > ?{condition} ORDER BY events.position LIMIT {_PAGE}",
-                (min(after, OPEN),) if only is None else (min(after, OPEN), only),
+                (after,) if only is None else (after, only),
             )
             yield from starmap(Event, rows)
             if len(rows) < _PAGE:
@@ -327,6 +331,7 @@ class Reader:
         self, columns: str, stream: Stream, versions: Collection[int]
     ) -> Iterator[tuple[Segment, list[tuple[Any, ...]]]]:
         query = f"SELECT {columns} FROM events WHERE conversation = ? AND version IN (SELECT value FROM json_each(?))"
+        whole_numbers("versions", versions, "a version")
         for segment in stream.lineage:
             own = [version for version in versions if segment.first <= version <= segment.last]
             if own:

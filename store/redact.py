@@ -8,9 +8,10 @@ from itertools import groupby
 
 from . import streams
 from .append import Receipt, insert
+from .arguments import whole_numbers
 from .codec import prepare
 from .database import Database
-from .errors import InvalidEvent
+from .errors import InvalidArgument
 from .events import Redaction
 from .streams import Stream
 from .targets import Target, covering_summaries, own_content, targets
@@ -46,11 +47,8 @@ def redact(
 ) -> Redacted:
     """See `Store.redact`."""
     stream = streams.get(db, conversation)
-    if not versions:
-        raise InvalidEvent("versions", [], "is empty")
-    for version in versions:
-        if isinstance(version, bool) or not isinstance(version, int):
-            raise InvalidEvent("versions", version, "is not a version")
+    if not whole_numbers("versions", versions, "a version"):
+        raise InvalidArgument("versions", [], "is empty")
     prepare(Redaction(target=1, reason=reason, replacement=replacement))
     if dry_run:
         return _planned(db, stream, versions, summaries)

@@ -10,7 +10,7 @@ import msgspec
 
 from .chain import genesis
 from .database import Database
-from .errors import Damaged, InvalidEvent, NameTaken, NotFound
+from .errors import Damaged, InvalidArgument, NameTaken, NotFound
 from .events import Name
 
 OPEN = 2**62
@@ -64,19 +64,19 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 def checked_name(name: object) -> str:
     """A conversation's name in NFC.
 
-    :raises InvalidEvent: it is empty, longer than 200 characters, or has control characters.
+    :raises InvalidArgument: it is empty, longer than 200 characters, or has control characters.
     """
     if not isinstance(name, str):
-        raise InvalidEvent("conversation", name, "is not text")
+        raise InvalidArgument("conversation", name, "is not text")
     if name.isascii() and name.isprintable() and 1 <= len(name) <= 200:
         return name
     try:
         name.encode()
         return msgspec.convert(unicodedata.normalize("NFC", name), Name)
     except UnicodeEncodeError:
-        raise InvalidEvent("conversation", name, "is not valid Unicode") from None
+        raise InvalidArgument("conversation", name, "is not valid Unicode") from None
     except msgspec.ValidationError:
-        raise InvalidEvent("conversation", name, "is not 1 to 200 characters without control characters") from None
+        raise InvalidArgument("conversation", name, "is not 1 to 200 characters without control characters") from None
 
 
 _SELECT_HEAD = (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 from . import streams
+from .arguments import one_of
 from .database import Database
-from .errors import InvalidEvent
 from .streams import Segment, Stream
 
 Clock = Literal["event", "recorded"]
@@ -20,10 +20,9 @@ _PAGE = 1000
 def version_at(db: Database, stream: Stream, time: int, clock: Clock) -> int:
     """Return the version before the first event whose time by `clock` is after `time`; see `Reader.version_at`.
 
-    :raises InvalidEvent: the clock is unknown.
+    :raises InvalidArgument: the clock is unknown.
     """
-    if clock not in CLOCKS:
-        raise InvalidEvent("clock", clock, f"is not one of {', '.join(CLOCKS)}")
+    one_of("clock", clock, CLOCKS)
     last = streams.head(db, stream).version
     # recorded_at never falls within a conversation, so the versions can be searched by halves.
     recorded = 1 + bisect_left(range(1, last + 1), True, key=lambda version: _recorded_at(db, stream, version) > time)

@@ -18,7 +18,7 @@ from test_chain import export
 from test_verify import unguarded
 
 from turnlog.cli import main
-from turnlog.store import Checkpoint, Fault, InvalidEvent, Store, read_checkpoint, read_line
+from turnlog.store import Checkpoint, Fault, InvalidArgument, Store, read_checkpoint, read_line
 
 KEY = b"kept by the auditor"
 keyed = pytest.mark.parametrize("key", [None, KEY], ids=["plain", "keyed"])
@@ -298,7 +298,7 @@ class TestTheFile:
     )
     def test_what_is_no_checkpoint(self, data: bytes) -> None:
         """A file that is no checkpoint is refused as one, with its beginning."""
-        with pytest.raises(InvalidEvent) as refused:
+        with pytest.raises(InvalidArgument) as refused:
             read_checkpoint(data)
         assert refused.value.field == "checkpoint"
         assert refused.value.value == data[:40]
@@ -306,7 +306,7 @@ class TestTheFile:
     @pytest.mark.parametrize("more", [{}, {"conversations": {"uuid": 3}}, {"root": None}])
     def test_a_newer_version(self, path: Path, more: dict[str, Any]) -> None:
         """A checkpoint of a newer version is refused by that version, whatever its shape is."""
-        with pytest.raises(InvalidEvent) as refused:
+        with pytest.raises(InvalidArgument) as refused:
             reread(document(take(path)) | {"turnlog_checkpoint": 2} | more)
         assert (refused.value.field, refused.value.value) == ("turnlog_checkpoint", 2)
 

@@ -20,7 +20,7 @@ from turnlog.projections.compaction import (
     compact,
 )
 from turnlog.projections.compaction.digest import DigestCompressor
-from turnlog.store import InvalidEvent, NotFound, Store, TokenUsage
+from turnlog.store import InvalidArgument, NotFound, Store, TokenUsage
 
 Event = dict[str, Any]
 CODER = {"scope": "coder"}
@@ -294,7 +294,7 @@ def test_what_does_not_exist(store: Store, conversation: str, scope: str, kind: 
 def test_a_number_of_exchanges(store: Store, keep: int) -> None:
     """What is no number of exchanges is refused by name."""
     store.append("c", TALK)
-    with pytest.raises(InvalidEvent) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         compact(store, "c", "chat", Fake(), keep)
     assert (refused.value.field, refused.value.value) == ("keep_exchanges", keep)
     assert store.version("c") == 6

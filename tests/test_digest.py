@@ -16,7 +16,7 @@ from turnlog.projections.compaction.digest import DigestCompressor
 from turnlog.projections.compaction.facts import LONGEST_FACT, cut
 from turnlog.projections.compaction.identifiers import identifiers
 from turnlog.projections.render import VisibleCall, VisibleMessage
-from turnlog.store import InvalidEvent
+from turnlog.store import InvalidArgument
 
 WORDS = re.compile(r"\w+")
 AIRLINE = Path(__file__).parent / "data" / "airline.jsonl"
@@ -59,7 +59,7 @@ def counted(text: str) -> int:
 @pytest.mark.parametrize("max_tokens", [LEAST_SUMMARY_TOKENS - 1, 0, True])
 def test_least_bound(max_tokens: int) -> None:
     """A bound that cannot hold a media line in its half is refused when the compressor is made."""
-    with pytest.raises(InvalidEvent):
+    with pytest.raises(InvalidArgument):
         DigestCompressor(max_tokens)
     assert DigestCompressor(LEAST_SUMMARY_TOKENS).max_tokens == LEAST_SUMMARY_TOKENS
 

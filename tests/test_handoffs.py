@@ -12,7 +12,7 @@ from oracle import path
 from views import seen
 
 from turnlog.projections import Handoff, handoffs
-from turnlog.store import InvalidEvent, NotFound, Store, Transfer
+from turnlog.store import InvalidArgument, NotFound, Store, Transfer
 from turnlog.store.events import Mode
 
 ROLLING: Mode = "rolling-history"
@@ -279,7 +279,7 @@ def test_what_does_not_exist(store: Store, conversation: str, scope: str | None,
 )
 def test_an_unknown_mode(store: Store, what_if: Any, field: str, value: str) -> None:
     """A mode that does not exist, or a version that is none, is refused by field and value."""
-    with pytest.raises(InvalidEvent) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         handoffs(store, "c", **what_if)
     assert (refused.value.field, refused.value.value) == (field, value)
 

@@ -34,7 +34,7 @@ from views import (
 )
 
 from turnlog.projections import MODES, history
-from turnlog.store import InvalidEvent, NotFound, Store
+from turnlog.store import InvalidArgument, NotFound, Store
 
 # What is asked for
 
@@ -85,7 +85,7 @@ def test_what_does_not_exist(query: dict[str, Any], kind: str, value: object) ->
 )
 def test_what_makes_no_sense(query: dict[str, Any], field: str, value: object) -> None:
     """An unknown mode, a negative `last` and a time without a zone are refused, naming the field and the value."""
-    with pytest.raises(InvalidEvent) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         view(user("1"), **query)
     assert (refused.value.field, refused.value.value) == (field, value)
 

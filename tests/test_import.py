@@ -13,7 +13,7 @@ from turnlog.cli import main
 from turnlog.formats.document import BrokenFile
 from turnlog.importing import Diverged, Imported, import_file
 from turnlog.projections import History, describe, history
-from turnlog.store import InvalidEvent, Request, Rewind, Store, Summary
+from turnlog.store import InvalidArgument, Request, Rewind, Store, Summary
 
 AIRLINE = Path(__file__).parent / "data" / "airline.jsonl"
 
@@ -362,7 +362,7 @@ def test_names_that_are_not_given(tmp_path: Path, data: bytes, options: list[str
 
 def test_one_name_for_many_names_the_field(store: Store) -> None:
     """One name for a file of several conversations is the caller's mistake and says so."""
-    with pytest.raises(InvalidEvent) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         take(store, chat("1"), chat("2", id="d"), conversation="mine")
     assert (refused.value.field, refused.value.value) == ("conversation", "mine")
     assert store.conversations() == []

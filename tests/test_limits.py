@@ -10,7 +10,7 @@ import pytest
 from test_append import recorded, said
 from test_refusals import GROUND, calls, refused, response, transfer
 
-from turnlog.store import InvalidEvent, Message, Store
+from turnlog.store import InvalidArgument, InvalidEvent, Message, Store
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))]
 
@@ -56,7 +56,7 @@ def test_names_of_conversations(name: Any) -> None:
             lambda: store.version(name),
             lambda: list(store.events(name)),
         ):
-            with pytest.raises(InvalidEvent) as error:
+            with pytest.raises(InvalidArgument) as error:
                 ask()
             assert (error.value.field, error.value.value) == ("conversation", name)
         assert recorded(store) == []

@@ -23,7 +23,7 @@ from turnlog.projections.compaction import (
     ModelRequest,
 )
 from turnlog.projections.compaction.transcript import LEAST_KEPT, LONGEST_LABEL, LONGEST_MARKER, chunks, lines
-from turnlog.store import InvalidEvent, TokenUsage
+from turnlog.store import InvalidArgument, TokenUsage
 
 LEAST_INPUT = 4 * LEAST_INPUT_TOKENS
 PROMPT = re.compile(r"Summary so far:\n(.*?)\n\nMessages since:\n(.*)\n\n", re.DOTALL)
@@ -238,7 +238,7 @@ def test_chunks_lose_nothing_but_what_they_say(entries: list[str], limit: int) -
 def test_bounds_are_checked_when_it_is_made(field: str, least: int) -> None:
     """A bound below the least is refused when the compressor is made, by name; the least itself is accepted."""
     for wrong in (least - 1, 0, -1, True, None, 100.0, "100"):
-        with pytest.raises(InvalidEvent) as refused:
+        with pytest.raises(InvalidArgument) as refused:
             ModelCompressor(Scripted(), **{field: wrong})  # type: ignore[arg-type]
         assert (refused.value.field, refused.value.value) == (field, wrong)
     assert getattr(ModelCompressor(Scripted(), **{field: least}), field) == least  # type: ignore[arg-type]

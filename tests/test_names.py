@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 from test_append import recorded, said
 
-from turnlog.store import InvalidEvent, NameTaken, NotFound, Store
+from turnlog.store import InvalidArgument, NameTaken, NotFound, Store
 
 COMPOSED, DECOMPOSED = "caf\u00e9 \u212b".replace("\u212b", "\u00c5"), "cafe\u0301 \u212b"
 
@@ -115,7 +115,7 @@ def test_a_bad_new_name_is_refused() -> None:
     with Store(":memory:") as store:
         store.append("c", [said()])
         for name in ("", "n" * 201, "a\nb", "\ud800"):
-            with pytest.raises(InvalidEvent) as refused:
+            with pytest.raises(InvalidArgument) as refused:
                 store.rename("c", name)
             assert (refused.value.field, refused.value.value) == ("conversation", name)
         assert store.conversations()[0].conversation == "c"

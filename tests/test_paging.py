@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turnlog.projections import Timeline, history, timeline
-from turnlog.store import InvalidEvent, Store
+from turnlog.store import InvalidArgument, Store
 
 SIZE = 9000
 MANY = 2**70
@@ -128,11 +128,11 @@ def test_a_page_knows_its_place(line: Timeline) -> None:
 def test_a_page_that_is_none(line: Timeline, page: dict[str, Any]) -> None:
     """A negative number, one that is none, and `last` beside the others are refused by name."""
     field = next(iter(page))
-    with pytest.raises(InvalidEvent, match=f"^{field}: "):
+    with pytest.raises(InvalidArgument, match=f"^{field}: "):
         line.at(**page)
 
 
 def test_a_page_is_not_sent(store: Store) -> None:
     """A page has no digest, and no request is recorded for it: a model is sent the whole view."""
-    with pytest.raises(InvalidEvent, match="is a page, not a whole view"):
+    with pytest.raises(InvalidArgument, match="is a page, not a whole view"):
         history(store, "c", last=3).request(model="m")

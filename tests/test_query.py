@@ -20,7 +20,7 @@ from test_cli_terminal import FORBIDDEN, ORDERS, on_terminal
 
 from turnlog.cli import main
 from turnlog.projections import query
-from turnlog.store import Message, NotFound, QueryRefused, QueryTimedOut, Store, StoreUnusable
+from turnlog.store import InvalidArgument, Message, NotFound, QueryRefused, QueryTimedOut, Store, StoreUnusable
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {} FROM n"
 MILLION = ENDLESS.format("i, 'some text'") + " LIMIT 1000000"
@@ -182,7 +182,7 @@ def test_the_time_limit(store: Store) -> None:
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
 def test_a_limit_that_is_none(store: Store, timeout: float) -> None:
     """A time limit is above 0."""
-    with pytest.raises(QueryRefused, match="timeout"):
+    with pytest.raises(InvalidArgument, match="timeout"):
         query(store, "SELECT 1", timeout=timeout)
 
 
@@ -337,7 +337,7 @@ def test_standard_input(db: Path) -> None:
         (["SELECT \x1b"], 1, 'Error: query: unrecognized token: "\\x1b"'),
         ([ENDLESS.format("count(*)"), "--timeout", "0.05"], 1, "Error: query: ended after 0.05 s, its time limit"),
         (["SELECT 1", "--conversation", "nobody"], 1, "Error: conversation 'nobody' does not exist"),
-        (["SELECT 1", "--timeout", "0"], 1, "Error: query: timeout 0.0 is not a number of seconds above 0"),
+        (["SELECT 1", "--timeout", "0"], 1, "Error: timeout: 0.0 is not a number of seconds above 0"),
         (["SELECT 1", "--csv", "--json"], 2, "Error: give --csv or --json"),
     ],
 )

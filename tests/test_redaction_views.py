@@ -16,7 +16,7 @@ from views import Seen, assistant, note, redact, reply, result, seen, summary, t
 
 from turnlog.cli import main
 from turnlog.projections import describe
-from turnlog.store import InvalidEvent, NameTaken, NotFound, Redacted, Store, Target
+from turnlog.store import InvalidArgument, NameTaken, NotFound, Redacted, Store, Target
 
 SECRET = "Quecksilberzauber"
 TALK = [
@@ -171,7 +171,7 @@ class TestWhereItIsRecorded:
             store.append("c", [said(SECRET)])
             before = recorded(store)
             for dry_run in (True, False):
-                with pytest.raises(InvalidEvent) as refused:
+                with pytest.raises(InvalidArgument) as refused:
                     store.redact("c", **({"versions": [1], "reason": "r", "dry_run": dry_run} | how))
                 assert refused.value.field == field
             assert recorded(store) == before

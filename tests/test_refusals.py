@@ -10,27 +10,28 @@ from typing import Any
 import pytest
 from test_append import recorded, said
 
-from turnlog.store import InvalidEvent, Message, NotFound, Store, Transfer, Unchanged
+from turnlog.store import InvalidArgument, InvalidEvent, Message, NotFound, Store, Transfer, Unchanged
 
 GROUND = [said("one"), {"type": "request", "at": 1}, said("three")]
 GOOD = [said("good", id="good"), {"type": "describe", "scopes": ["lab"]}]
 
 
-def refused(batch: Any, **options: Any) -> InvalidEvent:
+def refused(batch: Any, kind: type[InvalidArgument] = InvalidEvent, **options: Any) -> Any:
     """The refusal of a batch by a log of three events, which stays as it is."""
     with Store(":memory:") as store:
         store.append("c", GROUND)
         before = recorded(store)
-        with pytest.raises(InvalidEvent) as error:
+        with pytest.raises(kind) as error:
             store.append("c", batch, **options)
+        assert type(error.value) is kind
         assert recorded(store) == before
-        with pytest.raises(InvalidEvent):
+        with pytest.raises(kind):
             store.append("new", [*GROUND, *batch], **options)
         assert recorded(store) == before
     return error.value
 
 
-def told(error: InvalidEvent) -> tuple[str, str]:
+def told(error: InvalidArgument) -> tuple[str, str]:
     """Field and value; the value's repr, which tells True from 1 and knows that nan is nan."""
     return error.field, repr(error.value)
 
@@ -296,7 +297,7 @@ def test_pointing_at_itself_past_itself_or_at_nothing(
 def test_an_empty_batch(batch: Any) -> None:
     """A batch has at least one event."""
     with Store(":memory:") as store:
-        with pytest.raises(InvalidEvent) as error:
+        with pytest.raises(InvalidArgument) as error:
             store.append("c", batch)
         assert told(error.value) == ("events", "[]")
         assert recorded(store) == []
@@ -310,7 +311,7 @@ def test_an_id_twice_in_a_batch() -> None:
 @pytest.mark.parametrize("expected", [True, False, -1, 3.0, "3", None, "any version", (), Unchanged], ids=repr)
 def test_a_wrong_expectation(expected: Any) -> None:
     """What is neither a version nor an expectation is refused as such, not taken for a conflict."""
-    assert told(refused([said()], expected=expected)) == ("expected", repr(expected))
+    assert told(refused([said()], InvalidArgument, expected=expected)) == ("expected", repr(expected))
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ def test_a_wrong_expectation(expected: Any) -> None:
 )
 def test_a_wrong_unchanged(expected: Unchanged) -> None:
     """An `Unchanged` of wrong kinds is refused, not held for want of a match: a text is not a list of letters."""
-    assert told(refused([said()], expected=expected)) == ("expected", repr(expected))
+    assert told(refused([said()], InvalidArgument, expected=expected)) == ("expected", repr(expected))
 
 
 def test_a_refusal_says_what_was_wrong() -> None:

@@ -13,6 +13,7 @@ from test_append import recorded, said
 from test_chain import EVENTS, members
 
 from turnlog.store import (
+    InvalidArgument,
     InvalidEvent,
     NameTaken,
     Restored,
@@ -120,7 +121,7 @@ class TestVerbatim:
         """A name obeys its rules in a restore, too."""
         with Store(":memory:") as store:
             for name in ("", "a\nb", "n" * 201):
-                with pytest.raises(InvalidEvent) as error:
+                with pytest.raises(InvalidArgument) as error:
                     restore(store, lines, name)
                 assert (error.value.field, error.value.value) == ("conversation", name)
             assert store.conversations() == []

@@ -23,7 +23,7 @@ from turnlog.formats.transfers import TransferTools
 from turnlog.importing import import_file
 from turnlog.projections import describe, history, timeline
 from turnlog.projections.reading import resolve
-from turnlog.store import InvalidEvent, Message, Store, times
+from turnlog.store import InvalidArgument, Message, Store, times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CALL = {"id": "t", "type": "function", "function": {"name": "transfer_to_billing", "arguments": "{}"}}
@@ -139,9 +139,9 @@ class TestVersionAt:
     def test_what_is_refused(self, store: Store) -> None:
         """A clock that there is not is named, and so is a time without a zone."""
         store.append("c", [said()])
-        with pytest.raises(InvalidEvent, match="clock: 'wall' is not one of event, recorded"):
+        with pytest.raises(InvalidArgument, match="clock: 'wall' is not one of event, recorded"):
             store.version_at("c", EPOCH, clock="wall")  # type: ignore[arg-type]
-        with pytest.raises(InvalidEvent, match="time zone"):
+        with pytest.raises(InvalidArgument, match="time zone"):
             store.version_at("c", datetime(2026, 1, 1))
 
     def test_a_view_at_a_time(self, store: Store, clock: Clock) -> None:

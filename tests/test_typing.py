@@ -34,6 +34,7 @@ from turnlog.store import (
     Assistant,
     Conversation,
     Event,
+    InvalidArgument,
     InvalidEvent,
     Message,
     NewEvent,
@@ -169,13 +170,13 @@ def test_what_a_type_checker_refuses(store: Store) -> None:
     """A mode, a role and an expectation that do not exist are errors of types before they are refusals."""
     call = store.conversation("call-42")
     call.user("Hi")
-    with pytest.raises(InvalidEvent) as mode:
+    with pytest.raises(InvalidArgument) as mode:
         history(store, "call-42", mode="swap")  # type: ignore[arg-type]
     with pytest.raises(InvalidEvent) as role:
         call.append(Message(role="developer", content="Hi"))  # type: ignore[arg-type]
-    with pytest.raises(InvalidEvent) as expected:
+    with pytest.raises(InvalidArgument) as expected:
         call.append(Message(role="user", content="Hi"), expected="any")  # type: ignore[arg-type]
-    refused = (mode.value, role.value, expected.value)
+    refused: tuple[InvalidArgument, ...] = (mode.value, role.value, expected.value)
     assert [(error.field, error.value) for error in refused] == [
         ("mode", "swap"),
         ("role", "developer"),

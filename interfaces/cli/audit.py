@@ -10,7 +10,7 @@ import click
 
 from turnlog import projections
 from turnlog.projections import ADVICE, differences
-from turnlog.store import InvalidEvent, Redacted, Store, Target, read_checkpoint
+from turnlog.store import InvalidArgument, Redacted, Store, Target, read_checkpoint
 
 from . import common, lifelines, output
 from .common import main
@@ -259,5 +259,5 @@ def _key_of(file: str | None) -> bytes | None:
         return None
     key = Path(file).read_bytes()
     if not key:
-        raise InvalidEvent("--key-file", file, "is empty")
+        raise InvalidArgument("--key-file", file, "is empty")
     return key

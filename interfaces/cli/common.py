@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from turnlog.projections import MODES
-from turnlog.store import InvalidEvent, Store, StoreUnusable, TurnlogError
+from turnlog.store import InvalidArgument, Store, StoreUnusable, TurnlogError
 from turnlog.store.events import Mode
 from turnlog.store.times import CLOCKS
 
@@ -225,12 +225,12 @@ def _by_clock(store: Store, options: dict[str, Any]) -> dict[str, Any]:
 def checked_modes(store: Store, conversation: str, modes: tuple[tuple[int, Mode], ...]) -> dict[int, Mode]:
     """What `--modes` says, by version.
 
-    :raises InvalidEvent: a version is not a transfer's.
+    :raises InvalidArgument: a version is not a transfer's.
     """
     for version, _ in modes:
         found = store.event(conversation, version).type
         if found != "transfer":
-            raise InvalidEvent("modes", version, f"is the version of a {found} event, not of a transfer")
+            raise InvalidArgument("modes", version, f"is the version of a {found} event, not of a transfer")
     return dict(modes)
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from turnlog.store.arguments import texts
+
 DEFAULT = ("transfer_to_*", "handoff_to_*", "transferCall")
 # What tools of the field call the argument that names the destination.
 _DESTINATIONS = ("destination", "assistant", "assistant_name", "assistantName", "agent", "agent_name", "to", "target")
@@ -17,7 +19,8 @@ class TransferTools:
 
     def __init__(self, patterns: Sequence[str] = DEFAULT) -> None:
         self._patterns = [
-            re.compile("(.+)".join(map(re.escape, pattern.split("*"))) + r"\Z") for pattern in (*patterns, *DEFAULT)
+            re.compile("(.+)".join(map(re.escape, pattern.split("*"))) + r"\Z")
+            for pattern in (*texts("patterns", patterns), *DEFAULT)
         ]
         self._recognised = len(patterns)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.store import InvalidEvent, Receipt, Store, Summary, Unchanged, VersionConflict
+from turnlog.store import Receipt, Store, Summary, Unchanged, VersionConflict
+from turnlog.store.arguments import instance_of, whole_number
 from turnlog.store.events import SummaryFrame
 
 from ..answers import with_own_ids
@@ -44,11 +45,12 @@ def compact(
     none that is open is covered. What lands meanwhile stays visible. If anything fails, nothing is appended.
 
     :raises NotFound: there is no such conversation or scope.
+    :raises InvalidArgument: an argument is not what it has to be.
     :raises CompressionFailed: the compressor raised, or its text is blank or over its bound.
     :raises VersionConflict: a summary, transfer, rewind, clear or redaction landed in the scope meanwhile.
     """
-    if isinstance(keep_exchanges, bool) or keep_exchanges < 0:
-        raise InvalidEvent("keep_exchanges", keep_exchanges, "is not a number of exchanges")
+    whole_number("keep_exchanges", keep_exchanges, 0, "a number of exchanges")
+    instance_of("compressor", compressor, Compressor, "a compressor")
     stream = store.stream(conversation)
     view = timeline_of(store, stream, scope).at()
     messages = older(view, keep_exchanges)

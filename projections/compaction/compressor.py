@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from turnlog.store import InvalidEvent, TokenUsage, TurnlogError
+from turnlog.store import TokenUsage, TurnlogError
+from turnlog.store.arguments import whole_number
 
 from ..render import VisibleMessage
 
@@ -37,6 +38,7 @@ class Compressed:
     usage: TokenUsage | None = None
 
 
+@runtime_checkable
 class Compressor(Protocol):
     """Extends the summary so far by new messages; `method` names it on the event, `max_tokens` bounds its text."""
 
@@ -56,11 +58,9 @@ class Compressor(Protocol):
 def checked_bound(field: str, value: int, least: int) -> int:
     """A bound in tokens.
 
-    :raises InvalidEvent: it is below the least.
+    :raises InvalidArgument: it is below the least.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidEvent(field, value, f"is not a number of tokens of at least {least}")
-    return value
+    return whole_number(field, value, least, "a number of tokens")
 
 
 def checked_text(text: str, max_tokens: int) -> str:

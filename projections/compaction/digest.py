@@ -54,7 +54,7 @@ class DigestCompressor:
 
     `max_tokens` bounds the text, at 4 characters a token.
 
-    :raises InvalidEvent: `max_tokens` is below `LEAST_SUMMARY_TOKENS`.
+    :raises InvalidArgument: `max_tokens` is below `LEAST_SUMMARY_TOKENS`.
     """
 
     method = "digest"

@@ -58,7 +58,7 @@ Model: TypeAlias = Callable[[ModelRequest], ModelReply | str]
 class ModelCompressor:
     """Asks `model` to extend the summary; a transcript over `max_input_tokens` is folded, one call a chunk.
 
-    :raises InvalidEvent: a bound is below its least (`LEAST_SUMMARY_TOKENS`, `LEAST_INPUT_TOKENS`).
+    :raises InvalidArgument: a bound is below its least (`LEAST_SUMMARY_TOKENS`, `LEAST_INPUT_TOKENS`).
     """
 
     def __init__(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from turnlog.store import InvalidEvent
+from turnlog.store import InvalidArgument
+from turnlog.store.arguments import whole_number
 from turnlog.store.spans import ORIGINS, RULES_THAT_HIDE
 
 from ..render import Origin
@@ -67,10 +68,10 @@ def hidden_of(version: int, origin: int, reason: tuple[int, int], call: str | No
 def check_page(first: int | None, count: int | None, last: int | None) -> None:
     """Refuse a page that is none.
 
-    :raises InvalidEvent: names the field and the value.
+    :raises InvalidArgument: names the field and the value.
     """
     for field, value in (("first", first), ("count", count), ("last", last)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise InvalidEvent(field, value, "is not a number of messages")
+        if value is not None:
+            whole_number(field, value, 0, "a number of messages")
     if last is not None and (first is not None or count is not None):
-        raise InvalidEvent("last", last, "is given beside first or count")
+        raise InvalidArgument("last", last, "is given beside first or count")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from turnlog.store import NotFound, Store
+from turnlog.store.arguments import whole_number
 from turnlog.store.events import Frame, MessageFrame, Mode, ResponseFrame, text_of
 from turnlog.store.spans import (
     NEVER,
@@ -69,7 +70,7 @@ class Timeline:
         `last` asks for that many messages from the end, `first` and `count` for a page counted from 0.
 
         :raises NotFound: there is no such version.
-        :raises InvalidEvent: a number is negative, or `last` is given beside the others.
+        :raises InvalidArgument: a number is negative, or `last` is given beside the others.
         """
         check_page(first, count, last)
         return self.ask(
@@ -127,8 +128,10 @@ class Timeline:
         """Return what is hidden and why, by version, origin and call; a page of it, or what comes `after` a version.
 
         :raises NotFound: there is no such version.
+        :raises InvalidArgument: a number is negative, or none.
         """
-        check_page(first, count, None)
+        check_page(whole_number("first", first, 0, "a number of messages"), count, None)
+        after = None if after is None else min(whole_number("after", after, 0, "a version"), NEVER)
         first, stop = min(first, NEVER), None if count is None else min(first + count, NEVER)
         return self.ask(
             self.version(at), lambda line, version: list(islice(self._hidden(line, version, after), first, stop))
@@ -209,7 +212,7 @@ class Timeline:
         :raises NotFound: there is no such version.
         """
         latest = self.store.version(self.stream)
-        if not 0 < version <= latest:
+        if not 0 < whole_number("version", version, what="a version") <= latest:
             raise NotFound("version", version, f"is not between 1 and {latest}, the last of {self.stream.label}")
         return self.ask(latest, lambda line, _: self.spans_on(line, version))
 
@@ -347,7 +350,7 @@ def timeline(
     """Return the timeline of a scope; with `mode` or `modes`, as it would be if transfers had these modes.
 
     :raises NotFound: there is no such conversation or scope.
-    :raises InvalidEvent: a mode is unknown.
+    :raises InvalidArgument: a mode is unknown.
     """
     stream = store.stream(conversation)
     return timeline_of(store, stream, scope, mode, modes)
@@ -383,6 +386,6 @@ def history(
     asks for that many messages from the end. The rules are in docs/design.md, section 4.
 
     :raises NotFound: there is no such conversation, version or scope.
-    :raises InvalidEvent: a mode is unknown, or `last` is negative.
+    :raises InvalidArgument: a mode is unknown, or `last` is negative.
     """
     return timeline_of(store, store.stream(conversation), scope, mode, modes).at(at, last=last, clock=clock)
