@@ -116,6 +116,8 @@ def check_batch(db: Database, stream: Stream, head: Head, batch: Sequence[Prepar
                 raise InvalidEvent("type", "fork", "is appended by a fork alone", where)
             case RedactionFrame(target=target) if target < own:
                 raise InvalidEvent("target", target, "is owned by the conversation this one was forked from", where)
+            case RedactionFrame(whole=True):
+                raise InvalidEvent("whole", True, "is said by the erasure of a conversation alone", where)
         if event.scope is not None and event.scope not in SCOPES:
             if described is None:
                 described = described_scopes(db, stream)

@@ -79,6 +79,9 @@ class Store(Reader):
     ) -> Receipt:
         """Append a batch, all or nothing (DESIGN section 3). `conversation` is a name or uuid; a new name begins one.
 
+        A name is new, too, if its conversation was renamed or erased: `expected=MUST_EXIST`, a version or the uuid keep
+        a writer from beginning another one.
+
         The same batch with the same ids again gives its first receipt, whatever `expected` says.
 
         :raises InvalidEvent: a field, a name or a batch is not allowed.
@@ -142,9 +145,11 @@ class Store(Reader):
     def erase(self, conversation: str, *, reason: str = "erased", dry_run: bool = False) -> Redacted:
         """Erase all that a conversation says, its name included, and leave its chain; `dry_run` only tells.
 
-        What a fork shares with its parent is the parent's, and stays.
+        Doing it again does nothing: the `reason` stays in the log, and those of earlier redactions go. What a fork
+        shares with its parent is the parent's, and stays. The name is free: an append by it begins a new conversation.
 
         :raises NotFound: there is no such conversation.
+        :raises InvalidEvent: the reason is not text.
         """
         return erase_conversation(self.db, conversation, reason, dry_run)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import msgspec
+
 from . import streams
 from .append import Receipt, insert
 from .arguments import whole_numbers
@@ -49,28 +51,37 @@ def redact(
     stream = streams.get(db, conversation)
     if not whole_numbers("versions", versions, "a version"):
         raise InvalidArgument("versions", [], "is empty")
-    prepare(Redaction(target=1, reason=reason, replacement=replacement))
+    how = Redaction(target=1, reason=reason, replacement=replacement)
+    prepare(how)
     if dry_run:
         return _planned(db, stream, versions, summaries)
     with db.transaction():
         planned = _planned(db, stream, versions, summaries)
-        receipts = _append(db, planned.erased, reason, replacement)
+        receipts = _append(db, planned.erased, how)
     return Redacted(planned.erased, planned.summaries, receipts, db.erasure.told())
 
 
 def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bool) -> Redacted:
     """See `Store.erase`."""
-    stream = streams.get(db, conversation)
+    identity = streams.get(db, conversation).uuid
+    prepare(Redaction(target=1, reason=reason))
     if dry_run:
-        erased = own_content(db, stream)
-        return Redacted(erased, covering_summaries(db, stream, erased), [])
+        return _planned_erasure(db, streams.get(db, identity))
     with db.transaction():
-        erased = own_content(db, stream)
-        summaries = covering_summaries(db, stream, erased)
-        receipts = _append(db, erased, reason, None)
-        streams.rename(db, stream.uuid, None)
-        db.erasure.begin()
-    return Redacted(erased, summaries, receipts, db.erasure.told())
+        stream = streams.get(db, identity)
+        planned = _planned_erasure(db, stream)
+        receipts = _append(db, planned.erased, Redaction(target=1, reason=reason, whole=True))
+        if stream.name is None:
+            db.erasure.notice()
+        else:
+            streams.rename(db, identity, None)
+            db.erasure.begin()
+    return Redacted(planned.erased, planned.summaries, receipts, db.erasure.told())
+
+
+def _planned_erasure(db: Database, stream: Stream) -> Redacted:
+    erased = own_content(db, stream)
+    return Redacted(erased, covering_summaries(db, stream, erased), [])
 
 
 def _planned(db: Database, stream: Stream, versions: Sequence[int], with_summaries: bool) -> Redacted:
@@ -79,11 +90,11 @@ def _planned(db: Database, stream: Stream, versions: Sequence[int], with_summari
     return Redacted([*wanted, *covering], [], []) if with_summaries else Redacted(wanted, covering, [])
 
 
-def _append(db: Database, wanted: Sequence[Target], reason: str, replacement: str | None) -> list[Receipt]:
-    """A redaction event for each target, in the conversation that owns it."""
+def _append(db: Database, wanted: Sequence[Target], how: Redaction) -> list[Receipt]:
+    """Append a redaction for each target, in the conversation that owns it."""
     receipts = []
     for owner, group in groupby(sorted(wanted, key=lambda target: target.conversation), lambda each: each.conversation):
         stream = streams.get(db, owner)
-        batch = [prepare(Redaction(target=target.version, reason=reason, replacement=replacement)) for target in group]
+        batch = [prepare(msgspec.structs.replace(how, target=target.version)) for target in group]
         receipts.append(insert(db, stream, streams.head(db, stream), batch)[0])
     return receipts

@@ -55,11 +55,14 @@ def covering_summaries(db: Database, stream: Stream, wanted: Sequence[Target]) -
 
 
 def own_content(db: Database, stream: Stream) -> list[Target]:
-    """Return the events that a conversation itself owns and that say more than their frame does."""
+    """Return the events that a conversation itself owns and that say more than their frame does.
+
+    The reasons of an earlier erasure of the conversation are not among them: they say why it was erased, and stay.
+    """
     own = stream.lineage[-1]
     rows = db.rows(
         "SELECT version, type, scope FROM events WHERE conversation = ? AND body IS NOT NULL AND body <> frame"
-        " ORDER BY version",
+        " AND NOT (type = 'redaction' AND json_extract(frame, '$.whole') IS 1) ORDER BY version",
         (own.key,),
     )
     return [Target(own.uuid, version, type_, scope) for version, type_, scope in rows]

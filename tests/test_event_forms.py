@@ -174,6 +174,11 @@ FORMS: list[tuple[NewEvent, dict[str, Any], dict[str, Any]]] = [
         {"type": "redaction", "target": 1, "reason": "r", "replacement": "gone"},
         {"target": 1, "replacement": True},
     ),
+    (
+        Redaction(target=1, reason="r", whole=False),
+        {"type": "redaction", "target": 1, "reason": "r", "whole": False},
+        {"target": 1},
+    ),
 ]
 GROUND = [said("one"), {"type": "request", "at": 1}]
 

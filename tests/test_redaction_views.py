@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import SCOPES, logs
 from test_append import recorded, said
-from views import Seen, assistant, note, redact, reply, result, seen, summary, to, user
+from views import Seen, assistant, note, reply, result, seen, summary, to, user
 
 from turnlog.cli import main
 from turnlog.projections import describe
-from turnlog.store import InvalidArgument, NameTaken, NotFound, Redacted, Store, Target
+from turnlog.store import InvalidArgument, NotFound, Redacted, Store, Target
 
 SECRET = "Quecksilberzauber"
 TALK = [
@@ -256,55 +256,6 @@ class TestDryRun:
             gone = {target.version for target in done.erased}
             left = [target for target in erasing.erased if target.version not in gone]
             assert [target for target in store.erase("c").erased if target.type != "redaction"] == left
-
-
-class TestErase:
-    def test_everything_but_the_chain(self) -> None:
-        """Erasing a conversation erases all that its events say and its name, and leaves its frames and chain."""
-        with Store(":memory:") as store:
-            owner = store.append("c", [*TALK, redact(2), {"type": "rewind", "to": 8}]).conversation
-            frames = [(event.frame_text, event.digest) for event in store.events("c")]
-            done = store.erase("c", reason="the law")
-            assert {target.version for target in done.erased} == set(range(1, 9)) - {2}
-            assert [(event.frame_text, event.digest) for event in store.events(owner, last=9)] == frames
-            assert SECRET not in json.dumps([event.body for event in store.events(owner)])
-            assert {event.body["reason"] for event in store.events(owner, 10)} == {"the law"}
-            assert contents(store, owner) == ["[redacted]"] * len(seen(store, owner))
-            assert store.verify().faults == []
-
-    def test_the_name_is_free(self) -> None:
-        """An erased conversation has no name and is found by its uuid; another may take the name."""
-        with Store(":memory:") as store:
-            owner = store.append("c", [said(SECRET)]).conversation
-            store.erase("c")
-            with pytest.raises(NotFound):
-                store.stream("c")
-            assert store.stream(owner).name is None
-            assert store.append("c", [said("new")]).conversation != owner
-            with pytest.raises(NameTaken):
-                store.rename(owner, "c")
-
-    def test_twice(self) -> None:
-        """Erasing what is erased erases the reasons given and nothing else; the chain goes on."""
-        with Store(":memory:") as store:
-            owner = store.append("c", [said(SECRET)]).conversation
-            store.erase("c")
-            assert [target.type for target in store.erase(owner).erased] == ["redaction"]
-            store.append(owner, [said("goes on")])
-            assert contents(store, owner) == ["[redacted]", "goes on"]
-            assert store.verify().faults == []
-
-    def test_a_fork_erases_its_own(self) -> None:
-        """Erasing a fork leaves what it shares to its parent; erasing the parent shows in the fork."""
-        with Store(":memory:") as store:
-            store.append("root", [said("shared")])
-            child = store.fork("root", name="child").conversation
-            store.append("child", [said(SECRET)])
-            store.erase("child")
-            assert contents(store, child) == ["shared", "[redacted]"]
-            assert contents(store, "root") == ["shared"]
-            store.erase("root")
-            assert contents(store, child) == ["[redacted]", "[redacted]"]
 
 
 def run(path: Path, *arguments: str) -> Result:

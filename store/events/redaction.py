@@ -12,6 +12,7 @@ class RedactionFrame(Frame, frozen=True, kw_only=True, gc=False):
 
     target: int
     replacement: bool | None = None
+    whole: bool = False
 
     def misplaced(self, version: int, scope: str | None) -> Misplaced | None:
         """Return what is wrong if it has a scope, or its target is not an earlier version."""
@@ -19,11 +20,15 @@ class RedactionFrame(Frame, frozen=True, kw_only=True, gc=False):
 
 
 class Redaction(NewEvent, kw_only=True, tag="redaction"):
-    """Erases the body of the event of version `target`; `replacement` is shown in its place."""
+    """Erases the body of the event of version `target`; `replacement` is shown in its place.
+
+    One that is `whole` belongs to the erasure of the whole conversation; its reason stays when that is repeated.
+    """
 
     target: int
     reason: str
     replacement: str | None = None
+    whole: bool | None = None
 
     default_scope: ClassVar[str | None] = None
     frame_type: ClassVar[type[Frame]] = RedactionFrame
@@ -31,5 +36,5 @@ class Redaction(NewEvent, kw_only=True, tag="redaction"):
     references: ClassVar[tuple[str, ...]] = ("target",)
 
     def frame(self) -> RedactionFrame:
-        """Return the target, and whether there is a replacement."""
-        return RedactionFrame(target=self.target, replacement=flag(self.replacement))
+        """Return the target, whether there is a replacement, and whether the whole conversation was erased."""
+        return RedactionFrame(target=self.target, replacement=flag(self.replacement), whole=bool(self.whole))
