@@ -40,10 +40,13 @@ from .events import (
 from .exchange import Exported, Restored, line_of, read_line
 from .expected import ANY, MUST_EXIST, NONE_YET, Expected, ExpectedVersion, Unchanged
 from .faults import Fault, Renamed, Verified
+from .forget import Forgotten
 from .log import Store
+from .mentions import Left, Mention
 from .query import QueryRefused, QueryResult, QueryTimedOut
 from .reading import Listed
 from .redact import Redacted
+from .retention import Expired, Retention
 from .targets import Target
 
 __all__ = [
@@ -62,11 +65,15 @@ __all__ = [
     "Event",
     "Expected",
     "ExpectedVersion",
+    "Expired",
     "Exported",
     "Fault",
+    "Forgotten",
     "InvalidArgument",
     "InvalidEvent",
+    "Left",
     "Listed",
+    "Mention",
     "Message",
     "NameTaken",
     "NewEvent",
@@ -83,6 +90,7 @@ __all__ = [
     "Response",
     "RestoreRefused",
     "Restored",
+    "Retention",
     "Rewind",
     "Row",
     "Store",

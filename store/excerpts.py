@@ -32,13 +32,14 @@ class Excerpts:
         """Return about 16 words of a text (as `spaced` gives it) around those of a query, which are marked «so».
 
         Of a text over `MAX_EXACT` characters it is the first piece that has all of the words or, if none has, any.
+        Without words it is the beginning.
         """
         pieces = list(_pieces(text))
         execute = self._connection.execute
         execute("BEGIN")
         try:
             self._connection.executemany("INSERT INTO pieces (rowid, text) VALUES (?, ?)", enumerate(pieces, 1))
-            for sought in (" ".join(phrases), " OR ".join(dict.fromkeys(phrases))):
+            for sought in (" ".join(phrases), " OR ".join(dict.fromkeys(phrases))) if phrases else ():
                 found = execute(_FIRST, (sought,)).fetchone()
                 if found is not None:
                     snippet = str(execute(_SNIPPET, (sought, found[0])).fetchone()[0])

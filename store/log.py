@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 
@@ -14,13 +15,15 @@ from .arguments import instance_of
 from .checkpoint import Checkpoint, checkpoint
 from .conversation import Conversation
 from .database import Database, Durability
-from .events import NewEvent
+from .events import NewEvent, Redaction
 from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
 from .faults import Verified
+from .forget import Forgotten, forget
 from .fork import fork
 from .reading import Reader
 from .redact import Redacted, erase_conversation, redact
+from .retention import Retention, erase_older_than
 from .searching import Index
 from .verify import verify
 
@@ -152,6 +155,46 @@ class Store(Reader):
         :raises InvalidEvent: the reason is not text.
         """
         return erase_conversation(self.db, conversation, reason, dry_run)
+
+    def forget(
+        self,
+        match: Sequence[str] = (),
+        *,
+        actor: str | None = None,
+        conversations: Sequence[str] | None = None,
+        reason: str,
+        replacement: str | None = None,
+        summaries: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Forgotten:
+        """Redact every event that says certain words in any field, or that has this `actor`, in one transaction.
+
+        An event is found if it says all the words of one text of `match`, wherever it does. Words are those of
+        full-text search: whole, without regard to case and accents. Everything that an event says is read, without
+        escapes and, where it is JSON, decoded: contents, arguments, results, prompts, tools, reasons, `meta`, `extra`.
+        Nothing is asked of the search index. Only `conversations`, with what they share, if they are given.
+
+        What a redaction cannot take, such as the names of conversations and assistants, is named as `left`. The
+        summaries that cover what goes are named, and with `summaries` redacted too; `dry_run` only tells, with
+        excerpts. `progress` hears positions of the log done and in all.
+
+        :raises NotFound: there is no such conversation.
+        :raises InvalidArgument: there is nothing to look for, or the reason or the replacement says it again.
+        """
+        how = Redaction(target=1, reason=reason, replacement=replacement)
+        return forget(self.db, match, actor, conversations, how, summaries, dry_run, progress)
+
+    def erase_older_than(self, time: datetime, *, reason: str = "retention", dry_run: bool = False) -> Retention:
+        """Erase the conversations whose last event, redactions aside, is older than a time, in one transaction.
+
+        The time of an event is when it happened, if its writer said so, else when it was recorded. A conversation that
+        a younger fork goes on from is kept, and named. `dry_run` only tells.
+
+        :raises InvalidArgument: the time has no time zone.
+        :raises InvalidEvent: the reason is not text.
+        """
+        return erase_older_than(self.db, time, reason, dry_run)
 
     def checkpoint(self, key: bytes | None = None) -> Checkpoint:
         """Where every conversation stands; kept elsewhere, it makes truncation, rollback and loss show in `verify`.

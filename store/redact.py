@@ -57,7 +57,7 @@ def redact(
         return _planned(db, stream, versions, summaries)
     with db.transaction():
         planned = _planned(db, stream, versions, summaries)
-        receipts = _append(db, planned.erased, how)
+        receipts = append_redactions(db, planned.erased, how)
     return Redacted(planned.erased, planned.summaries, receipts, db.erasure.told())
 
 
@@ -70,7 +70,7 @@ def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bo
     with db.transaction():
         stream = streams.get(db, identity)
         planned = _planned_erasure(db, stream)
-        receipts = _append(db, planned.erased, Redaction(target=1, reason=reason, whole=True))
+        receipts = append_redactions(db, planned.erased, Redaction(target=1, reason=reason, whole=True))
         if stream.name is None:
             db.erasure.notice()
         else:
@@ -81,16 +81,16 @@ def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bo
 
 def _planned_erasure(db: Database, stream: Stream) -> Redacted:
     erased = own_content(db, stream)
-    return Redacted(erased, covering_summaries(db, stream, erased), [])
+    return Redacted(erased, covering_summaries(db, erased), [])
 
 
 def _planned(db: Database, stream: Stream, versions: Sequence[int], with_summaries: bool) -> Redacted:
     wanted = targets(db, stream, sorted(set(versions)))
-    covering = covering_summaries(db, stream, wanted)
+    covering = covering_summaries(db, wanted)
     return Redacted([*wanted, *covering], [], []) if with_summaries else Redacted(wanted, covering, [])
 
 
-def _append(db: Database, wanted: Sequence[Target], how: Redaction) -> list[Receipt]:
+def append_redactions(db: Database, wanted: Sequence[Target], how: Redaction) -> list[Receipt]:
     """Append a redaction for each target, in the conversation that owns it."""
     receipts = []
     for owner, group in groupby(sorted(wanted, key=lambda target: target.conversation), lambda each: each.conversation):

@@ -25,9 +25,9 @@ _OF_A_PART = ("text", "thinking", "reasoning", "refusal", "transcript", "title",
 _INSIDE_A_PART = ("summary", "audio", "input_audio", "file", "input_file")
 _JSON_OF_A_PART = ("arguments", "args", "input", "content")
 
-_LOOKS_LIKE_JSON = re.compile(r'\s*[\[{"]')
+LOOKS_LIKE_JSON = re.compile(r'\s*[\[{"]')
 # Numbers stay as they were written, and of keys that come twice both are kept.
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str)
+DECODER = json.JSONDecoder(strict=False, object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str)
 
 
 def words_of(body_text: str) -> str:
@@ -54,10 +54,10 @@ def texts_in(content: Any, results: bool = False) -> Iterator[str]:
 
 def decoded(text: str) -> str:
     """Return JSON as a reader would say it, keys and values without escapes; any other text as it is."""
-    if not _LOOKS_LIKE_JSON.match(text):
+    if not LOOKS_LIKE_JSON.match(text):
         return text
     try:
-        return _plain(_DECODER.decode(text))
+        return _plain(DECODER.decode(text))
     except (ValueError, RecursionError):
         return text
 

@@ -40,4 +40,4 @@ def test_the_last_messages_alone(db: Path) -> None:
 def test_what_is_redacted_is_told_by_name(db: Path) -> None:
     """A conversation is called what it was called when the command was given, also where its name goes."""
     assert run("redact call 3 --reason=asked", db).stdout == "erased: call version 3, a message of chat\n"
-    assert "erased: other version 2, a assistant of chat" in run("erase other", db).stdout
+    assert "erased: other version 2, an assistant of chat" in run("erase other", db).stdout

@@ -1,4 +1,4 @@
-"""Commands of the audit: verify, checkpoint, redact, erase, fork, replay, explain, check, search, usage."""
+"""Commands of the audit: verify, checkpoint, fork, replay, explain, check, search, usage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from turnlog import projections
 from turnlog.projections import ADVICE, differences
-from turnlog.store import InvalidArgument, Redacted, Store, Target, read_checkpoint
+from turnlog.store import InvalidArgument, Store, read_checkpoint
 
 from . import common, lifelines, output
 from .common import main
@@ -61,46 +61,6 @@ def checkpoint(store: Store, target: str | None, key_file: str | None, as_json: 
     else:
         held = output.counted(len(taken.conversations), "conversation")
         click.echo(f"{target}: {held}, root {taken.root}")
-
-
-@main.command()
-@click.argument("conversation")
-@click.argument("versions", nargs=-1, required=True, type=click.IntRange(min=1), metavar="VERSION…")
-@click.option("--reason", required=True, help="Why; it stays in the log.")
-@click.option("--replacement", help="What to show instead of [redacted].")
-@click.option("--summaries", is_flag=True, help="Redact the summaries that cover them too.")
-@click.option("--dry-run", is_flag=True, help="Only list what would go.")
-@common.as_json
-@common.writing
-def redact(
-    store: Store,
-    conversation: str,
-    versions: tuple[int, ...],
-    reason: str,
-    replacement: str | None,
-    summaries: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Erase what events said, for good; their place, shape and digests stay."""
-    named = {store.stream(conversation).uuid: conversation}
-    done = store.redact(
-        conversation, versions, reason=reason, replacement=replacement, summaries=summaries, dry_run=dry_run
-    )
-    _tell_redacted(store, done, named, dry_run, as_json)
-
-
-@main.command()
-@click.argument("conversation")
-@click.option("--reason", default="erased", show_default=True, help="Why; it stays in the log.")
-@click.option("--dry-run", is_flag=True, help="Only list what would go.")
-@common.as_json
-@common.writing
-def erase(store: Store, conversation: str, reason: str, dry_run: bool, as_json: bool) -> None:
-    """Erase all that a conversation says, its name included; its chain stays."""
-    named = {store.stream(conversation).uuid: conversation}
-    done = store.erase(conversation, reason=reason, dry_run=dry_run)
-    _tell_redacted(store, done, named, dry_run, as_json)
 
 
 @main.command()
@@ -231,27 +191,6 @@ def usage(store: Store, conversation: str | None, as_json: bool) -> None:
         output.usage(rows)
     else:
         click.echo("no usage")
-
-
-def _tell_redacted(store: Store, done: Redacted, named: dict[str, str], dry_run: bool, as_json: bool) -> None:
-    """`named` is what the command calls a conversation, whose name may be gone by now."""
-    if as_json:
-        output.print_json(done)
-        common.tell_erasure_due(store)
-        return
-
-    def told(target: Target) -> str:
-        name = named.get(target.conversation) or store.stream(target.conversation).label
-        scope = "" if target.scope is None else f" of {target.scope}"
-        return f"{output.safe(name)} version {target.version}, a {target.type}{scope}"
-
-    for target in done.erased:
-        click.echo(f"{'would go' if dry_run else 'erased'}: {told(target)}")
-    for target in done.summaries:
-        click.echo(f"still tells of it: {told(target)} (--summaries redacts it too)")
-    if not done.erased:
-        click.echo("nothing to erase")
-    common.tell_erasure_due(store)
 
 
 def _key_of(file: str | None) -> bytes | None:
