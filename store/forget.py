@@ -7,12 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from . import arguments, streams
-from .codec import prepare
 from .database import Database
 from .errors import InvalidArgument
 from .events import Redaction
 from .mentions import Left, Mention, Mentions
-from .redact import Redacted, append_redactions
+from .redact import Redacted, append_redactions, redaction
 from .targets import Target, covering_summaries
 from .terms import Terms
 
@@ -37,13 +36,14 @@ def forget(
     match: Sequence[str],
     actor: str | None,
     conversations: Sequence[str] | None,
-    how: Redaction,
+    reason: str,
+    replacement: str | None,
     summaries: bool,
     dry_run: bool,
     progress: Progress,
 ) -> Forgotten:
     """See `Store.forget`."""
-    prepare(how)
+    how = redaction(reason, replacement)
     names = None if conversations is None else arguments.texts("conversations", conversations)
     only = None if names is None else [streams.get(db, name) for name in names]
     with closing(Terms(arguments.texts("match", match))) as terms:

@@ -15,7 +15,7 @@ from .arguments import instance_of
 from .checkpoint import Checkpoint, checkpoint
 from .conversation import Conversation
 from .database import Database, Durability
-from .events import NewEvent, Redaction
+from .events import NewEvent
 from .exchange import Exported, Restored, restore
 from .expected import ANY, ExpectedVersion
 from .faults import Verified
@@ -141,7 +141,7 @@ class Store(Reader):
         are named, and with `summaries` redacted too; `dry_run` only tells what would go.
 
         :raises NotFound: there is no such conversation or version; nothing was erased.
-        :raises InvalidEvent: the reason or the replacement is not text.
+        :raises InvalidArgument: the reason or the replacement is not text.
         """
         return redact(self.db, conversation, versions, reason, replacement, summaries, dry_run)
 
@@ -152,7 +152,7 @@ class Store(Reader):
         shares with its parent is the parent's, and stays. The name is free: an append by it begins a new conversation.
 
         :raises NotFound: there is no such conversation.
-        :raises InvalidEvent: the reason is not text.
+        :raises InvalidArgument: the reason is not text.
         """
         return erase_conversation(self.db, conversation, reason, dry_run)
 
@@ -182,8 +182,7 @@ class Store(Reader):
         :raises NotFound: there is no such conversation.
         :raises InvalidArgument: there is nothing to look for, or the reason or the replacement says it again.
         """
-        how = Redaction(target=1, reason=reason, replacement=replacement)
-        return forget(self.db, match, actor, conversations, how, summaries, dry_run, progress)
+        return forget(self.db, match, actor, conversations, reason, replacement, summaries, dry_run, progress)
 
     def erase_older_than(self, time: datetime, *, reason: str = "retention", dry_run: bool = False) -> Retention:
         """Erase the conversations whose last event, redactions aside, is older than a time, in one transaction.
@@ -191,8 +190,7 @@ class Store(Reader):
         The time of an event is when it happened, if its writer said so, else when it was recorded. A conversation that
         a younger fork goes on from is kept, and named. `dry_run` only tells.
 
-        :raises InvalidArgument: the time has no time zone.
-        :raises InvalidEvent: the reason is not text.
+        :raises InvalidArgument: the time has no time zone, or the reason is not text.
         """
         return erase_older_than(self.db, time, reason, dry_run)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from . import streams
 from .append import Receipt, insert
-from .arguments import whole_numbers
+from .arguments import text, whole_numbers
 from .codec import prepare
 from .database import Database
 from .errors import InvalidArgument
@@ -38,6 +38,17 @@ class Redacted:
         return self.held_up_by is None
 
 
+def redaction(reason: str, replacement: str | None = None, whole: bool | None = None) -> Redaction:
+    """Return a redaction for `append_redactions`, which gives it its targets.
+
+    :raises InvalidArgument: the reason or the replacement is not text, or is too long.
+    """
+    replacement = None if replacement is None else text("replacement", replacement)
+    made = Redaction(target=1, reason=text("reason", reason), replacement=replacement, whole=whole)
+    prepare(made)
+    return made
+
+
 def redact(
     db: Database,
     conversation: str,
@@ -51,8 +62,7 @@ def redact(
     stream = streams.get(db, conversation)
     if not whole_numbers("versions", versions, "a version"):
         raise InvalidArgument("versions", [], "is empty")
-    how = Redaction(target=1, reason=reason, replacement=replacement)
-    prepare(how)
+    how = redaction(reason, replacement)
     if dry_run:
         return _planned(db, stream, versions, summaries)
     with db.transaction():
@@ -64,13 +74,13 @@ def redact(
 def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bool) -> Redacted:
     """See `Store.erase`."""
     identity = streams.get(db, conversation).uuid
-    prepare(Redaction(target=1, reason=reason))
+    how = redaction(reason, whole=True)
     if dry_run:
         return _planned_erasure(db, streams.get(db, identity))
     with db.transaction():
         stream = streams.get(db, identity)
         planned = _planned_erasure(db, stream)
-        receipts = append_redactions(db, planned.erased, Redaction(target=1, reason=reason, whole=True))
+        receipts = append_redactions(db, planned.erased, how)
         if stream.name is None:
             db.erasure.notice()
         else:

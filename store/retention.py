@@ -8,10 +8,8 @@ from datetime import datetime
 from . import streams
 from .arguments import microseconds
 from .chain import time_of
-from .codec import prepare
 from .database import Database
-from .events import Redaction
-from .redact import erase_conversation
+from .redact import erase_conversation, redaction
 from .targets import forks, own_content
 
 
@@ -41,7 +39,7 @@ class Retention:
 def erase_older_than(db: Database, time: datetime, reason: str, dry_run: bool) -> Retention:
     """See `Store.erase_older_than`."""
     before = microseconds("time", time)
-    prepare(Redaction(target=1, reason=reason))
+    redaction(reason)
     if dry_run:
         return _expired(db, before)
     with db.transaction():

@@ -9,7 +9,7 @@ from test_append import recorded, said
 from test_redaction_views import SECRET, TALK, contents
 from views import redact, seen
 
-from turnlog.store import MUST_EXIST, InvalidEvent, NameTaken, NotFound, Store, VersionConflict
+from turnlog.store import MUST_EXIST, InvalidArgument, InvalidEvent, NameTaken, NotFound, Store, VersionConflict
 
 
 class TestErase:
@@ -91,7 +91,7 @@ class TestErase:
         """A reason that is no text is refused by its field, whether or not there is anything to erase."""
         with Store(":memory:") as store:
             store.append("c", [{"type": "clear"}])
-            with pytest.raises(InvalidEvent, match="reason"):
+            with pytest.raises(InvalidArgument, match="reason"):
                 store.erase("c", reason=None, dry_run=dry_run)  # type: ignore[arg-type]
 
     def test_a_fork_erases_its_own(self) -> None:

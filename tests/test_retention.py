@@ -13,7 +13,7 @@ from test_append import recorded, said
 from test_redaction import SECRET, files_with
 
 from turnlog.cli import main
-from turnlog.store import InvalidArgument, InvalidEvent, Retention, Store
+from turnlog.store import InvalidArgument, Retention, Store
 from turnlog.store.redact import erase_conversation
 
 NOW = datetime.now(UTC)
@@ -129,7 +129,7 @@ class TestOlderThan:
             for time in (datetime(2026, 1, 1), "90d", None):
                 with pytest.raises(InvalidArgument, match=r"^time"):
                     store.erase_older_than(time, dry_run=dry_run)  # type: ignore[arg-type]
-            with pytest.raises(InvalidEvent, match=r"^reason"):
+            with pytest.raises(InvalidArgument, match=r"^reason"):
                 store.erase_older_than(LIMIT, reason=None, dry_run=dry_run)  # type: ignore[arg-type]
 
 
