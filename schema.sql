@@ -211,13 +211,9 @@ CREATE TABLE IF NOT EXISTS spans (
     since INTEGER NOT NULL,
     until INTEGER,
     version INTEGER,
-    origin INTEGER NOT NULL,
-    role INTEGER NOT NULL,
+    form INTEGER NOT NULL,
     assistant INTEGER,
     source INTEGER,
-    shared INTEGER NOT NULL,
-    parts INTEGER NOT NULL,
-    calls INTEGER NOT NULL,
     removed TEXT,
     why INTEGER,
     why_by INTEGER,
@@ -231,7 +227,7 @@ CREATE INDEX IF NOT EXISTS spans_ended ON spans (line, until) WHERE until IS NOT
 CREATE INDEX IF NOT EXISTS spans_late ON spans (line, since) WHERE since <> place / 4;
 CREATE INDEX IF NOT EXISTS spans_moved ON spans (line, version) WHERE version IS NOT NULL;
 CREATE INDEX IF NOT EXISTS spans_source ON spans (line, source) WHERE source IS NOT NULL;
-CREATE INDEX IF NOT EXISTS spans_prompts ON spans (line, place) WHERE until IS NULL AND origin = 3;
+CREATE INDEX IF NOT EXISTS spans_prompts ON spans (line, place) WHERE until IS NULL AND form & 7 = 3;
 CREATE INDEX IF NOT EXISTS spans_invisible ON spans (line, place) WHERE until IS NULL AND why IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS hidings (
@@ -348,12 +344,12 @@ SELECT
     coalesce(conversations.name, conversations.uuid) AS conversation,
     timelines.scope,
     coalesce(spans.version, spans.place / 4) AS version,
-    words.origins ->> ('$[' || spans.origin || ']') AS origin,
-    words.roles ->> ('$[' || spans.role || ']') AS role,
+    words.origins ->> ('$[' || (spans.form & 7) || ']') AS origin,
+    words.roles ->> ('$[' || (spans.form >> 3 & 3) || ']') AS role,
     names.name AS assistant,
     CASE
         WHEN events.body IS NULL THEN '[redacted]'
-        ELSE coalesce(json_extract(events.body, CASE spans.origin
+        ELSE coalesce(json_extract(events.body, CASE spans.form & 7
             WHEN 0 THEN '$.content'
             WHEN 1 THEN '$.response'
             WHEN 2 THEN '$.text'
@@ -371,7 +367,7 @@ SELECT
         AND NOT EXISTS (
             SELECT 1 FROM spans AS later
             WHERE later.line = spans.line AND later.place = spans.place AND later.since = spans.until
-                AND later.origin = spans.origin AND later.version IS spans.version AND later.why IS NULL
+                AND later.form & 7 = spans.form & 7 AND later.version IS spans.version AND later.why IS NULL
         )
         AND EXISTS (
             SELECT 1 FROM json_each(timelines.path) AS path

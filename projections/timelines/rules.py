@@ -19,7 +19,7 @@ from turnlog.store.events import (
     TransferFrame,
 )
 from turnlog.store.events.parts import has_other, has_text
-from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY, SpanRow
+from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY, SpanRow, form_of
 
 from .item import (
     ASSISTANT,
@@ -92,13 +92,9 @@ def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFram
         version,
         None,
         None,
-        origin,
-        role,
+        form_of(origin, role, shared, parts, calls),
         None if named is None else tip.code(named),
         None,
-        shared,
-        parts,
-        calls,
         None,
         None if why is None else why.rule,
         None if why is None else why.by,

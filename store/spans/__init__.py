@@ -24,6 +24,7 @@ from .rows import (
     SpanRow,
     TimelineKey,
     UseRow,
+    form_of,
     hash_of,
     version_of,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "Spans",
     "TimelineKey",
     "UseRow",
+    "form_of",
     "hash_of",
     "version_of",
 ]

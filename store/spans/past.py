@@ -12,6 +12,7 @@ from .rows import (
     MANY,
     NEVER,
     PLACES,
+    SHARED_BIT,
     SHOWS,
     HidingRow,
     SpanRow,
@@ -182,15 +183,17 @@ class Past(Tables):
     def changed_since(self, line: int, version: int, shared: int) -> list[SpanRow]:
         """Return the spans that began or ended after a version, of the scope's own or of shared memory, by time."""
         natural = self._rows(
-            "WHERE line = ? AND place >= ? AND since > ? AND shared = ?",
-            (line, PLACES * (version + 1), version, shared),
+            "WHERE line = ? AND place >= ? AND since > ? AND form & 32 = ?",
+            (line, PLACES * (version + 1), version, SHARED_BIT * shared),
         )
         late = self._rows(
-            f"INDEXED BY spans_late WHERE line = ? AND since > ? AND {LATE} AND shared = ?", (line, version, shared)
+            f"INDEXED BY spans_late WHERE line = ? AND since > ? AND {LATE} AND form & 32 = ?",
+            (line, version, SHARED_BIT * shared),
         )
         ended = self._rows(
-            "INDEXED BY spans_ended WHERE line = ? AND until > ? AND until IS NOT NULL AND since <= ? AND shared = ?",
-            (line, version, version, shared),
+            "INDEXED BY spans_ended WHERE line = ? AND until > ? AND until IS NOT NULL AND since <= ?"
+            " AND form & 32 = ?",
+            (line, version, version, SHARED_BIT * shared),
         )
         found = {(row.place, row.since): row for row in (*natural, *late, *ended)}
         return sorted(found.values(), key=by_time)

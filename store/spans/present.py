@@ -6,6 +6,7 @@ from .rows import (
     LATE,
     NEVER,
     PLACES,
+    SHARED_BIT,
     SpanRow,
     UseRow,
     hash_of,
@@ -20,23 +21,23 @@ class Present(Tables):
         self, line: int, shared: int, low: int = -NEVER, high: int = NEVER, prompts: bool = False
     ) -> list[SpanRow]:
         """Return what is held now from place `low` to `high`, in order, of the scope's own or of shared memory."""
-        which = "" if prompts else " AND origin <> 3"
+        which = "" if prompts else " AND form & 7 <> 3"
         return self._rows(
-            f"INDEXED BY spans_open WHERE line = ? AND until IS NULL AND place BETWEEN ? AND ? AND shared = ?{which}"
+            f"INDEXED BY spans_open WHERE line = ? AND until IS NULL AND place BETWEEN ? AND ? AND form & 32 = ?{which}"
             " ORDER BY place",
-            (line, low, high, shared),
+            (line, low, high, SHARED_BIT * shared),
         )
 
     def held_prompts(self, line: int) -> list[SpanRow]:
         """Return the prompts in force now, in order."""
         return self._rows(
-            "INDEXED BY spans_prompts WHERE line = ? AND until IS NULL AND origin = 3 ORDER BY place", (line,)
+            "INDEXED BY spans_prompts WHERE line = ? AND until IS NULL AND form & 7 = 3 ORDER BY place", (line,)
         )
 
     def last_visible(self, line: int, count: int) -> list[SpanRow]:
         """Return the scope's own last visible messages, the last first; prompts are none."""
         return self._rows(
-            "INDEXED BY spans_open WHERE line = ? AND until IS NULL AND shared = 0 AND why IS NULL AND origin <> 3"
+            "INDEXED BY spans_open WHERE line = ? AND until IS NULL AND form & 32 = 0 AND why IS NULL AND form & 7 <> 3"
             " ORDER BY place DESC LIMIT ?",
             (line, count),
         )
@@ -91,7 +92,7 @@ class Present(Tables):
         """Return the versions after `version` of messages that are results or have calls, in order."""
         rows = self.db.rows(
             f"SELECT DISTINCT place / 4 FROM {self.schema}.spans WHERE line = ? AND place >= ? AND version IS NULL"
-            " AND (role = 2 OR calls > 0) ORDER BY place",
+            " AND (form >> 3 & 3 = 2 OR form >= 512) ORDER BY place",
             (line, PLACES * (version + 1)),
         )
         return [number for (number,) in rows]

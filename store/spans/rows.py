@@ -35,6 +35,7 @@ BLOCK_BITS = (8, 14)  # A block has 256 places, which are 64 versions; one of th
 MANY = 1000  # Rows from which on a page is read in one go.
 PLACES = 4  # Places a version has: its destination message, message or summary, then prompt, then first message.
 NEVER = 2**62
+SHARED_BIT = 32  # In `form`.
 
 TABLES = (
     "spans",
@@ -50,10 +51,7 @@ TABLES = (
     "timelines",
 )
 Schema = Literal["main", "temp"]
-SPAN_COLUMNS = (
-    "place, since, until, version, origin, role, assistant, source, shared, parts, calls, removed, why, why_by,"
-    " rule, by"
-)
+SPAN_COLUMNS = "place, since, until, version, form, assistant, source, removed, why, why_by, rule, by"
 
 
 class SpanRow(NamedTuple):
@@ -68,18 +66,39 @@ class SpanRow(NamedTuple):
     since: int
     until: int | None
     version: int | None
-    origin: int
-    role: int
+    form: int
     assistant: int | None
     source: int | None
-    shared: int
-    parts: int
-    calls: int
     removed: str | None
     why: int | None
     why_by: int | None
     rule: int | None
     by: int | None
+
+    @property
+    def origin(self) -> int:
+        """Return what the message is of the event that placed it: a place in ORIGINS."""
+        return self.form & 7
+
+    @property
+    def role(self) -> int:
+        """Return who says it: a place in ROLES."""
+        return self.form >> 3 & 3
+
+    @property
+    def shared(self) -> bool:
+        """Return whether it is of shared memory."""
+        return bool(self.form & SHARED_BIT)
+
+    @property
+    def parts(self) -> int:
+        """Return what it has and shows: TEXT, OTHER, TEXT_ONLY."""
+        return self.form >> 6 & 7
+
+    @property
+    def calls(self) -> int:
+        """Return how many calls it was written with, taken ones included."""
+        return self.form >> 9
 
 
 class HidingRow(NamedTuple):
@@ -131,6 +150,11 @@ class TimelineKey(msgspec.Struct, frozen=True, gc=False):
 
 
 LATE = "since <> place / 4"
+
+
+def form_of(origin: int, role: int, shared: bool, parts: int, calls: int) -> int:
+    """Return what the column `form` of a span holds."""
+    return origin | role << 3 | (SHARED_BIT if shared else 0) | parts << 6 | calls << 9
 
 
 def hash_of(call_id: str, secret: bytes) -> int:

@@ -158,8 +158,9 @@ class Tables:
     def open_copied(self, line: int, own: list[tuple[int, int]], shared: list[tuple[int, int]]) -> None:
         """Note of the calls of a copy whether they wait for a result, along the paths given as ranges."""
         on_path = (
-            f"EXISTS (SELECT 1 FROM {self.schema}.spans, json_each(CASE spans.shared WHEN 1 THEN :shared ELSE :own END)"
-            " AS path WHERE spans.line = :line AND spans.place = 4 * {0}.version AND spans.version IS NULL"
+            f"EXISTS (SELECT 1 FROM {self.schema}.spans,"
+            " json_each(CASE spans.form & 32 WHEN 0 THEN :own ELSE :shared END) AS path"
+            " WHERE spans.line = :line AND spans.place = 4 * {0}.version AND spans.version IS NULL"
             " AND {0}.version BETWEEN path.value ->> 0 AND path.value ->> 1)"
         )
         results = (

@@ -24,7 +24,7 @@ class Writing(Present, Past):
     def insert_spans(self, line: int, rows: Sequence[SpanRow]) -> None:
         """Begin spans."""
         self.db.write_many(
-            f"INSERT INTO {self.schema}.spans (line, {SPAN_COLUMNS}) VALUES ({line}, {', '.join('?' * 16)})", rows
+            f"INSERT INTO {self.schema}.spans (line, {SPAN_COLUMNS}) VALUES ({line}, {', '.join('?' * 12)})", rows
         )
 
     def end_spans(self, line: int, ends: Sequence[tuple[int, int | None, int | None, int, int]]) -> None:
