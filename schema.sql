@@ -222,7 +222,6 @@ CREATE TABLE IF NOT EXISTS spans (
     PRIMARY KEY (line, place, since)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX IF NOT EXISTS spans_open ON spans (line, place) WHERE until IS NULL;
 CREATE INDEX IF NOT EXISTS spans_ended ON spans (line, until) WHERE until IS NOT NULL;
 CREATE INDEX IF NOT EXISTS spans_late ON spans (line, since) WHERE since <> place / 4;
 CREATE INDEX IF NOT EXISTS spans_moved ON spans (line, version) WHERE version IS NOT NULL;
@@ -287,6 +286,8 @@ CREATE TABLE IF NOT EXISTS blocks (
     until INTEGER,
     PRIMARY KEY (line, kind, level, block, since)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS blocks_open ON blocks (line, kind, level, block) WHERE until IS NULL;
 
 CREATE TABLE IF NOT EXISTS counts (
     line INTEGER NOT NULL,

@@ -9,7 +9,7 @@ import msgspec
 
 from turnlog.store.events import AssistantFrame, TransferFrame
 from turnlog.store.spans import (
-    BLOCK_BITS,
+    BITS,
     HIDES,
     NEVER,
     PLACES,
@@ -197,7 +197,7 @@ class Tip:
     def add_plain(self, row: SpanRow, version: int) -> None:
         """Add a message that changes nothing else; it is written with others."""
         self._plain.append(row)
-        kind, block = SHOWS, row.place >> BLOCK_BITS[0]
+        kind, block = SHOWS, row.place >> BITS
         if row.why is None:
             self.visible += 1
         else:
@@ -300,13 +300,12 @@ class Tip:
 
     def _refresh_blocks(self, changed: list[Item], version: int) -> None:
         """Begin and end the blocks of what an event changed."""
-        bits = BLOCK_BITS[0]
         on: set[tuple[int, int]] = set()
         off: set[tuple[int, int]] = set()
         for item in changed:
-            (on if item.visible else off).add((SHOWS, item.place >> bits))
+            (on if item.visible else off).add((SHOWS, item.place >> BITS))
             hides = not item.visible or bool(item.removed)
-            (on if hides else off).add((HIDES, PLACES * item.version >> bits))
+            (on if hides else off).add((HIDES, PLACES * item.version >> BITS))
         for kind, block in on - self._alive:
             self.rows.begin_block(self.line, kind, block, version)
         self._alive |= on

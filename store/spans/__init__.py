@@ -6,7 +6,7 @@ end, so that whoever reads the view at a version sees the same whatever is appli
 """
 
 from .rows import (
-    BLOCK_BITS,
+    BITS,
     FINAL,
     HIDES,
     INTERIM,
@@ -31,7 +31,7 @@ from .rows import (
 from .writing import Writing as Spans
 
 __all__ = [
-    "BLOCK_BITS",
+    "BITS",
     "FINAL",
     "HIDES",
     "INTERIM",

@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 
 from .rows import (
-    BLOCK_BITS,
+    BITS,
     HIDES,
     LATE,
     MANY,
-    NEVER,
     PLACES,
     SHARED_BIT,
     SHOWS,
@@ -18,6 +17,7 @@ from .rows import (
     SpanRow,
     by_place,
     by_time,
+    places_of,
 )
 from .tables import Tables
 
@@ -50,10 +50,10 @@ class Past(Tables):
             return self._rows(
                 f"WHERE line = ? AND {covers} ORDER BY place {order} LIMIT ? OFFSET ?", (line, at, at, count, skip)
             )
-        for block in self._blocks(line, SHOWS, at, backwards):
+        for block in self.blocks(line, SHOWS, at, backwards):
             found += self._rows(
                 f"WHERE line = ? AND place BETWEEN ? AND ? AND {covers} ORDER BY place {order} LIMIT ?",
-                (line, block << BLOCK_BITS[0], (block + 1 << BLOCK_BITS[0]) - 1, at, at, count - len(found)),
+                (line, *places_of(block), at, at, count - len(found)),
             )
             if len(found) == count:
                 break
@@ -61,32 +61,9 @@ class Past(Tables):
 
     def hiding_ranges(self, line: int, at: int, after: int | None) -> Iterator[tuple[int, int]]:
         """Return in which ranges of versions something was hidden after version `at`, in order, beyond `after`."""
-        size = (1 << BLOCK_BITS[0]) // PLACES
-        for block in self._blocks(line, HIDES, at, False, None if after is None else (after + 1) // size - 1):
+        size = (1 << BITS) // PLACES
+        for block in self.blocks(line, HIDES, at, False, None if after is None else (after + 1) // size - 1):
             yield block * size, block * size + size - 1
-
-    def _blocks(self, line: int, kind: int, at: int, backwards: bool, after: int | None = None) -> Iterator[int]:
-        step = BLOCK_BITS[1] - BLOCK_BITS[0]
-        covers = "since <= ? AND (until IS NULL OR until > ?)"
-        order, beyond = ("DESC", "<=") if backwards else ("ASC", ">=")
-        above = (NEVER if backwards else -NEVER) if after is None else after >> step
-        while True:
-            row = self.db.row(
-                f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 1 AND block {beyond} ?"
-                f" AND {covers} ORDER BY block {order} LIMIT 1",
-                (line, kind, above, at, at),
-            )
-            if row is None:
-                return
-            rows = self.db.rows(
-                f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 0"
-                f" AND block BETWEEN ? AND ? AND {covers} ORDER BY block {order}",
-                (line, kind, row[0] << step, (row[0] + 1 << step) - 1, at, at),
-            )
-            for (block,) in rows:
-                if after is None or block > after:
-                    yield block
-            above = row[0] - 1 if backwards else row[0] + 1
 
     def all_spans(self, line: int) -> list[SpanRow]:
         """Return every span, by place and time."""

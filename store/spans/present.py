@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from .rows import (
+    BITS,
     LATE,
     NEVER,
     PLACES,
     SHARED_BIT,
+    SHOWS,
     SpanRow,
     UseRow,
+    by_place,
     hash_of,
+    places_of,
 )
 from .tables import Tables
 
@@ -21,12 +25,21 @@ class Present(Tables):
         self, line: int, shared: int, low: int = -NEVER, high: int = NEVER, prompts: bool = False
     ) -> list[SpanRow]:
         """Return what is held now from place `low` to `high`, in order, of the scope's own or of shared memory."""
-        which = "" if prompts else " AND form & 7 <> 3"
-        return self._rows(
-            f"INDEXED BY spans_open WHERE line = ? AND until IS NULL AND place BETWEEN ? AND ? AND form & 32 = ?{which}"
-            " ORDER BY place",
-            (line, low, high, SHARED_BIT * shared),
+        which = f" AND form & 32 = {SHARED_BIT * shared}{'' if prompts else ' AND form & 7 <> 3'}"
+        visible = self._rows(
+            "ON line = :line AND place BETWEEN max(lowest, :low) AND min(highest, :high)"
+            f" AND until IS NULL AND why IS NULL{which}",
+            {"line": line, "low": low, "high": high},
+            f"(SELECT block << {BITS} AS lowest, (block + 1 << {BITS}) - 1 AS highest"
+            f" FROM {self.schema}.blocks INDEXED BY blocks_open WHERE line = :line AND kind = {SHOWS} AND level = 0"
+            f" AND until IS NULL AND block BETWEEN :low >> {BITS} AND :high >> {BITS}) CROSS JOIN ",
         )
+        others = self._rows(
+            "INDEXED BY spans_invisible WHERE line = ? AND until IS NULL AND why IS NOT NULL"
+            f" AND place BETWEEN ? AND ?{which} ORDER BY place",
+            (line, low, high),
+        )
+        return sorted([*visible, *others], key=by_place)
 
     def held_prompts(self, line: int) -> list[SpanRow]:
         """Return the prompts in force now, in order."""
@@ -36,11 +49,16 @@ class Present(Tables):
 
     def last_visible(self, line: int, count: int) -> list[SpanRow]:
         """Return the scope's own last visible messages, the last first; prompts are none."""
-        return self._rows(
-            "INDEXED BY spans_open WHERE line = ? AND until IS NULL AND form & 32 = 0 AND why IS NULL AND form & 7 <> 3"
-            " ORDER BY place DESC LIMIT ?",
-            (line, count),
-        )
+        found: list[SpanRow] = []
+        for block in self.blocks(line, SHOWS, NEVER, backwards=True):
+            found += self._rows(
+                "WHERE line = ? AND place BETWEEN ? AND ? AND until IS NULL AND why IS NULL"
+                " AND form & 32 = 0 AND form & 7 <> 3 ORDER BY place DESC LIMIT ?",
+                (line, *places_of(block), count - len(found)),
+            )
+            if len(found) == count:
+                break
+        return found
 
     def late(self, line: int, since: int) -> list[SpanRow]:
         """Return what is held now in spans that began after `since`, and not with their own event."""

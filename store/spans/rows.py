@@ -31,7 +31,8 @@ RULES_THAT_HIDE = (
 )
 TEXT, OTHER, TEXT_ONLY = 1, 2, 4  # Bits of `parts`: it has text, other parts, and shows its text alone.
 SHOWS, HIDES = 0, 1  # Kinds of blocks.
-BLOCK_BITS = (8, 14)  # A block has 256 places, which are 64 versions; one of the level above has 64 of these.
+BITS = 8  # A block has 256 places, which are 64 versions.
+STEP = 6  # One of the level above has 64 of these.
 MANY = 1000  # Rows from which on a page is read in one go.
 PLACES = 4  # Places a version has: its destination message, message or summary, then prompt, then first message.
 NEVER = 2**62
@@ -160,6 +161,11 @@ def form_of(origin: int, role: int, shared: bool, parts: int, calls: int) -> int
 def hash_of(call_id: str, secret: bytes) -> int:
     """Return the number that stands for a call's id; whoever does not know the secret finds no two of one number."""
     return int.from_bytes(blake2b(call_id.encode(), digest_size=8, key=secret).digest(), "big", signed=True)
+
+
+def places_of(block: int) -> tuple[int, int]:
+    """Return the first and the last place of a block."""
+    return block << BITS, (block + 1 << BITS) - 1
 
 
 def version_of(row: SpanRow) -> int:

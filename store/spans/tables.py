@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..database import Database
@@ -13,6 +13,7 @@ from ..streams import Stream
 from .rows import (
     NEVER,
     SPAN_COLUMNS,
+    STEP,
     TABLES,
     LineRow,
     Schema,
@@ -178,8 +179,32 @@ class Tables:
             {"line": line, "own": json.dumps(own), "shared": json.dumps(shared)},
         )
 
-    def _rows(self, rest: str, parameters: Sequence[Any]) -> list[SpanRow]:
+    def blocks(self, line: int, kind: int, at: int, backwards: bool, after: int | None = None) -> Iterator[int]:
+        """Return the blocks that had something to show or to hide after version `at`, in order, beyond `after`."""
+        step = STEP
+        covers = "since <= ? AND (until IS NULL OR until > ?)"
+        order, beyond = ("DESC", "<=") if backwards else ("ASC", ">=")
+        above = (NEVER if backwards else -NEVER) if after is None else after >> step
+        while True:
+            row = self.db.row(
+                f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 1 AND block {beyond} ?"
+                f" AND {covers} ORDER BY block {order} LIMIT 1",
+                (line, kind, above, at, at),
+            )
+            if row is None:
+                return
+            rows = self.db.rows(
+                f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 0"
+                f" AND block BETWEEN ? AND ? AND {covers} ORDER BY block {order}",
+                (line, kind, row[0] << step, (row[0] + 1 << step) - 1, at, at),
+            )
+            for (block,) in rows:
+                if after is None or block > after:
+                    yield block
+            above = row[0] - 1 if backwards else row[0] + 1
+
+    def _rows(self, rest: str, parameters: Sequence[Any] | Mapping[str, Any], before: str = "") -> list[SpanRow]:
         sql = self._sql.get(rest)
         if sql is None:
-            sql = self._sql[rest] = f"SELECT {SPAN_COLUMNS} FROM {self.schema}.spans {rest}"
+            sql = self._sql[rest] = f"SELECT {SPAN_COLUMNS} FROM {before}{self.schema}.spans {rest}"
         return list(map(SpanRow._make, self.db.rows(sql, parameters)))

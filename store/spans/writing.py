@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from .past import Past
 from .present import Present
 from .rows import (
-    BLOCK_BITS,
     NEVER,
     PLACES,
     SPAN_COLUMNS,
+    STEP,
     HidingRow,
     SpanRow,
     UseRow,
+    places_of,
     version_of,
 )
 
@@ -75,9 +76,8 @@ class Writing(Present, Past):
 
     def begin_block(self, line: int, kind: int, block: int, version: int) -> None:
         """Note that a block has something to show, or to hide, from a version on, if it is not noted."""
-        for level, bits in enumerate(BLOCK_BITS):
-            number = block >> (bits - BLOCK_BITS[0])
-            if not self._is_alive(line, kind, level, number):
+        for level, number in enumerate((block, block >> STEP)):
+            if not self._is_open(line, kind, level, number):
                 self.db.write(
                     f"INSERT INTO {self.schema}.blocks VALUES (?, ?, ?, ?, ?, NULL)",
                     (line, kind, level, number, version),
@@ -90,17 +90,16 @@ class Writing(Present, Past):
             " WHERE line = ? AND kind = ? AND level = ? AND block = ? AND until IS NULL"
         )
         self.db.write(update, (version, line, kind, 0, block))
-        step = BLOCK_BITS[1] - BLOCK_BITS[0]
-        above = block >> step
+        above = block >> STEP
         left = self.db.row(
             f"SELECT 1 FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 0 AND block BETWEEN ? AND ?"
             " AND until IS NULL LIMIT 1",
-            (line, kind, above << step, (above + 1 << step) - 1),
+            (line, kind, above << STEP, (above + 1 << STEP) - 1),
         )
         if left is None:
             self.db.write(update, (version, line, kind, 1, above))
 
-    def _is_alive(self, line: int, kind: int, level: int, block: int) -> bool:
+    def _is_open(self, line: int, kind: int, level: int, block: int) -> bool:
         row = self.db.row(
             f"SELECT 1 FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = ? AND block = ?"
             " AND until IS NULL",
@@ -111,15 +110,15 @@ class Writing(Present, Past):
     def is_showing(self, line: int, block: int) -> bool:
         """Return whether anything of a block of places is visible now."""
         row = self.db.row(
-            f"SELECT 1 FROM {self.schema}.spans INDEXED BY spans_open"
-            " WHERE line = ? AND until IS NULL AND place BETWEEN ? AND ? AND why IS NULL LIMIT 1",
-            (line, block << BLOCK_BITS[0], (block + 1 << BLOCK_BITS[0]) - 1),
+            f"SELECT 1 FROM {self.schema}.spans"
+            " WHERE line = ? AND place BETWEEN ? AND ? AND until IS NULL AND why IS NULL LIMIT 1",
+            (line, *places_of(block)),
         )
         return row is not None
 
     def is_hiding(self, line: int, block: int) -> bool:
         """Return whether anything that the events of a block placed is hidden now, or has a call taken."""
-        first, last = (block << BLOCK_BITS[0]) // PLACES, ((block + 1 << BLOCK_BITS[0]) - 1) // PLACES
+        first, last = (place // PLACES for place in places_of(block))
         spans = self.of_messages(line, first, last, NEVER)
         placed = {(version_of(row), row.origin) for row in spans}
         placed |= {(row.version, row.origin) for row in self.hidings_of(line, first, last, NEVER)}
