@@ -147,8 +147,8 @@ class Reader:
         last: int,
         scopes: Collection[str | None] | None,
         page: int = _PAGE,
-    ) -> Iterator[tuple[str, int, int, str | None, str]]:
-        """Return type, form, version, scope and frame of the events of versions `first` to `last`, in order.
+    ) -> Iterator[tuple[int, str, int, str | None, str]]:
+        """Return version, type, form, scope and frame of the events of versions `first` to `last`, in order.
 
         :raises NotFound: there is no such conversation.
         """
@@ -156,8 +156,7 @@ class Reader:
         page = min(whole_number("page", page, 1, "a number of rows"), OPEN)
         for segment in pieces(self.stream(conversation), first, last, False):
             for rows in self._pages("version, type, v, scope, frame", segment, wanted, parameters, False, page):
-                for version, type_, v, scope, text in rows:
-                    yield type_, v, version, scope, text
+                yield from rows
 
     def structural(
         self, conversation: str | Stream, types: Collection[str], scopes: Collection[str | None], last: int = OPEN

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from turnlog.store import Event, Store, StoreBusy, StoreUnusable
-from turnlog.store.events import Frame, RewindFrame, TransferFrame, read_frame
+from turnlog.store.events import Frame, MessageFrame, RewindFrame, TransferFrame, read_frame
 from turnlog.store.searching import is_unwritable
 from turnlog.store.spans import LineRow, Spans, TimelineKey
 from turnlog.store.streams import Stream
@@ -233,7 +233,9 @@ class Lines:
         if what_if.mode is None:
             versions = [version for version in sorted(what_if.modes) if 0 < version <= last]
             found = (row for version in versions for row in self._store.frames(stream, version, version, {scope}, 1))
-            frames: Iterator[tuple[int, Frame | None]] = ((row[2], read_frame(*row)) for row in found)
+            frames: Iterator[tuple[int, Frame | None]] = (
+                (number, read_frame(type_, v, number, scope_, text)) for number, type_, v, scope_, text in found
+            )
         else:
             frames = iter(self._store.structural(stream, ("transfer",), {scope}, last))
         for version, frame in frames:
@@ -265,7 +267,7 @@ class Lines:
         applied = False
         page = 1 if version - began == 1 else _PAGE
         try:
-            for type_, v, number, event_scope, text in self._store.frames(
+            for number, type_, v, event_scope, text in self._store.frames(
                 stream, began + 1, version, {scope, SHARED, None}, page
             ):
                 frame = read_frame(type_, v, number, event_scope, text)
@@ -274,7 +276,9 @@ class Lines:
                         tip.note(number, "unknown-event")
                         applied = True
                     continue
-                tip.frames.keep(number, frame, event_scope)
+                if not isinstance(frame, MessageFrame) or frame.tool_calls or frame.role == "tool":
+                    # Nobody asks for the frames of other messages again.
+                    tip.frames.keep(number, frame, event_scope)
                 shared = None if event_scope is None else event_scope == SHARED
                 if event_scope is not None or isinstance(frame, RewindFrame):
                     apply(tip, number, shared, frame, what_if)

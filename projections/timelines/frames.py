@@ -36,7 +36,7 @@ class Frames:
     def _read(self, version: int) -> tuple[Frame | None, str | None]:
         if version not in self._kept:
             found: tuple[Frame | None, str | None] = (None, None)
-            for type_, v, number, scope, text in self._store.frames(self._stream, version, version, None, 1):
+            for number, type_, v, scope, text in self._store.frames(self._stream, version, version, None, 1):
                 found = read_frame(type_, v, number, scope, text), scope
             self.keep(version, *found)
         return self._kept[version]

@@ -18,8 +18,8 @@ from turnlog.store.events import (
     SummaryFrame,
     TransferFrame,
 )
-from turnlog.store.events.parts import has_other, has_text
-from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY, SpanRow, form_of
+from turnlog.store.events.parts import PartKind, has_other, has_text
+from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY, form_of, is_blank
 
 from .item import (
     ASSISTANT,
@@ -74,34 +74,20 @@ def apply(tip: Tip, version: int, shared: bool | None, frame: Frame, what_if: Wh
 
 def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFrame) -> None:
     """Place a message, or a completed response that is not blank (rule 6)."""
-    parts = _bits_of(frame.parts)
     calls = len(frame.tool_calls)
     named, why = None, None
     if isinstance(frame, ResponseFrame):
-        if not parts and not calls:
+        form = _form(RESPONSE, "assistant", shared, frame.parts, calls)
+        if is_blank(form):
             return
-        origin, role = RESPONSE, ASSISTANT
     else:
-        origin, role, named = MESSAGE, ROLE[frame.role], frame.assistant
+        form = _form(MESSAGE, frame.role, shared, frame.parts, calls)
+        named = frame.assistant
         if frame.role == "tool" and frame.tool_call_id is not None:
             why = pair(tip, version, frame)
     if named is None and not shared:
         named = tip.speaker
-    row = SpanRow(
-        PLACES * version,
-        version,
-        None,
-        None,
-        form_of(origin, role, shared, parts, calls),
-        None if named is None else tip.code(named),
-        None,
-        None,
-        None if why is None else why.rule,
-        None if why is None else why.by,
-        None,
-        None,
-    )
-    tip.add_plain(row, version)
+    tip.add_plain(version, form, None if named is None else tip.code(named), why)
     if calls:
         add_calls(tip, version, frame, why is None)
     if tip.touched:
@@ -109,8 +95,9 @@ def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFram
 
 
 @lru_cache(1000)
-def _bits_of(parts: tuple[str, ...]) -> int:
-    return (TEXT if has_text(parts) else 0) | (OTHER if has_other(parts) else 0)
+def _form(origin: int, role: str, shared: bool, parts: tuple[PartKind, ...], calls: int) -> int:
+    bits = (TEXT if has_text(parts) else 0) | (OTHER if has_other(parts) else 0)
+    return form_of(origin, ROLE[role], shared, bits, calls)
 
 
 def declare(tip: Tip, version: int, frame: AssistantFrame) -> None:

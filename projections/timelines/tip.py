@@ -24,7 +24,7 @@ from turnlog.store.spans import (
 )
 
 from .frames import Frames, Paths
-from .item import MESSAGE, RESPONSE, Item, item_of, item_then
+from .item import MESSAGE, RESPONSE, Item, Reason, item_of, item_then
 from .path import Path
 
 COUNT_EVERY = 64
@@ -68,7 +68,8 @@ class Tip:
         self.visible, self.hidden = rows.totals(self.line, self.version)
         self.touched: dict[tuple[int, int], Item] = {}
         self.recent: dict[int, list[list[Any]]] = {}
-        self._plain: list[SpanRow] = []
+        self._plain: list[tuple[int, int, int | None]] = []
+        self._plain_hidden: list[SpanRow] = []
         self._uses: dict[tuple[int, int, int, int], list[Any]] = {}
         self._new_facts: dict[tuple[str, int], str | None] = {}
         self._notes: list[tuple[int, str, str]] = []
@@ -194,13 +195,15 @@ class Tip:
         self.touched[item.version, item.origin] = item
         return item
 
-    def add_plain(self, row: SpanRow, version: int) -> None:
+    def add_plain(self, version: int, form: int, assistant: int | None, why: Reason | None) -> None:
         """Add a message that changes nothing else; it is written with others."""
-        self._plain.append(row)
-        kind, block = SHOWS, row.place >> BITS
-        if row.why is None:
+        kind, block = SHOWS, PLACES * version >> BITS
+        if why is None:
+            self._plain.append((version, form, assistant))
             self.visible += 1
         else:
+            row = SpanRow(PLACES * version, version, None, None, form, assistant, None, None, *why, None, None)
+            self._plain_hidden.append(row)
             self.hidden += 1
             kind = HIDES
         if (kind, block) not in self._alive:
@@ -234,8 +237,11 @@ class Tip:
     def write_plain(self) -> None:
         """Write the plain messages, calls and results that have been added, so that queries find them."""
         if self._plain:
-            self.rows.insert_spans(self.line, self._plain)
+            self.rows.insert_plain(self.line, self._plain)
             self._plain = []
+        if self._plain_hidden:
+            self.rows.insert_spans(self.line, self._plain_hidden)
+            self._plain_hidden = []
         if self._uses:
             self.rows.insert_uses(self.line, [UseRow(*key, *values) for key, values in self._uses.items()])
             self._uses = {}

@@ -26,6 +26,7 @@ from .rows import (
     UseRow,
     form_of,
     hash_of,
+    is_blank,
     version_of,
 )
 from .writing import Writing as Spans
@@ -52,5 +53,6 @@ __all__ = [
     "UseRow",
     "form_of",
     "hash_of",
+    "is_blank",
     "version_of",
 ]

@@ -163,6 +163,11 @@ def hash_of(call_id: str, secret: bytes) -> int:
     return int.from_bytes(blake2b(call_id.encode(), digest_size=8, key=secret).digest(), "big", signed=True)
 
 
+def is_blank(form: int) -> bool:
+    """Return whether a message of this `form` was written without text, other parts and calls."""
+    return not form >> 6
+
+
 def places_of(block: int) -> tuple[int, int]:
     """Return the first and the last place of a block."""
     return block << BITS, (block + 1 << BITS) - 1

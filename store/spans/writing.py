@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from .past import Past
 from .present import Present
@@ -28,6 +28,14 @@ class Writing(Present, Past):
             f"INSERT INTO {self.schema}.spans (line, {SPAN_COLUMNS}) VALUES ({line}, {', '.join('?' * 12)})", rows
         )
 
+    def insert_plain(self, line: int, rows: Sequence[tuple[int, int, int | None]]) -> None:
+        """Begin the spans of messages that are visible at their own places: version, `form` and assistant of each."""
+        self.db.write_many(
+            f"INSERT INTO {self.schema}.spans (line, place, since, form, assistant)"
+            f" VALUES ({line}, {PLACES} * ?1, ?1, ?2, ?3)",
+            rows,
+        )
+
     def end_spans(self, line: int, ends: Sequence[tuple[int, int | None, int | None, int, int]]) -> None:
         """End spans: each as `until`, `rule`, `by`, and the `place` and `since` that name it."""
         self.db.write_many(
@@ -40,11 +48,9 @@ class Writing(Present, Past):
         """Say why messages that no span holds are hidden."""
         self.db.write_many(f"INSERT INTO {self.schema}.hidings VALUES ({line}, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def insert_uses(self, line: int, rows: Iterable[UseRow]) -> None:
+    def insert_uses(self, line: int, rows: Sequence[UseRow]) -> None:
         """Add calls and results."""
-        self.db.write_many(
-            f"INSERT OR REPLACE INTO {self.schema}.uses VALUES ({line}, ?, ?, ?, ?, ?, ?, ?)", list(rows)
-        )
+        self.db.write_many(f"INSERT OR REPLACE INTO {self.schema}.uses VALUES ({line}, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def set_open(self, line: int, calls: Sequence[tuple[int | None, int, int, int]]) -> None:
         """Note of calls whether they wait for a result: each as `open`, `id`, `version`, `part`."""
