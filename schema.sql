@@ -210,12 +210,12 @@ CREATE TABLE IF NOT EXISTS spans (
     place INTEGER NOT NULL,
     since INTEGER NOT NULL,
     until INTEGER,
-    version INTEGER,
+    why INTEGER,
     form INTEGER NOT NULL,
     assistant INTEGER,
+    version INTEGER,
     source INTEGER,
     removed TEXT,
-    why INTEGER,
     why_by INTEGER,
     rule INTEGER,
     by INTEGER,
@@ -257,7 +257,8 @@ CREATE TABLE IF NOT EXISTS uses (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX IF NOT EXISTS uses_open ON uses (line, id, version) WHERE open IS NOT NULL;
-CREATE INDEX IF NOT EXISTS uses_by_call ON uses (line, call) WHERE call IS NOT NULL;
+CREATE INDEX IF NOT EXISTS uses_by_call ON uses (line, call, call_part) WHERE call IS NOT NULL;
+CREATE INDEX IF NOT EXISTS uses_again ON uses (line, id, version, part, since) WHERE since <> version;
 
 CREATE TABLE IF NOT EXISTS meanings (
     line INTEGER NOT NULL,

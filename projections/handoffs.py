@@ -195,7 +195,7 @@ class _Sweep:
             version = version_of(row)
             frame = self._timeline.frame(version)
             assert isinstance(frame, MessageFrame | ResponseFrame)
-            for index in visible_calls(row):
+            for index in visible_calls(row.form, row.removed):
                 call = frame.tool_calls[index]
                 if begins:
                     self._calls[call.name][version, index] = call.id

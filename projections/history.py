@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import msgspec
 
 from turnlog.store import InvalidArgument, Request
 from turnlog.store.codec import Source
 from turnlog.store.events import AssistantFrame, TransferFrame
-from turnlog.store.spans import SpanRow, version_of
+from turnlog.store.spans import HAS_CALLS, PLACES, Moment, ShownRow, SpanRow, source_of
 
 from .answers import Pair, read_pairs
 from .reading import Reading
 from .redactions import Redactions
-from .render import VisibleMessage, message_of, seal_of
+from .render import Renderer, Seal, VisibleMessage, seal_of
 from .timelines.catch_up import RULES, Line
-from .timelines.frames import SHARED
 from .timelines.item import visible_calls
 from .timelines.tip import Active, Profile
 
@@ -43,8 +42,7 @@ class History:
         first: int,
         total: int,
         given: Given,
-        shown: list[tuple[SpanRow, Source]],
-        redactions: Redactions,
+        seals: list[Seal],
         pairs: list[Pair],
     ) -> None:
         self.timeline = timeline
@@ -60,8 +58,7 @@ class History:
         self.tools_since = given.tools_since
         self.model = given.model
         self.pairs = pairs
-        self._shown = shown
-        self._redactions = redactions
+        self._seals = seals
         self._tools_digests = given.digests
 
     def __len__(self) -> int:
@@ -110,10 +107,9 @@ class History:
                 "history", f"{len(self.messages)} of {self.total} messages", "is a page, not a whole view"
             )
         lines: list[Any] = [[self.scope, self.assistant]]
-        seals = [seal_of(span, event, self._redactions) for span, event in self._shown]
-        for message, seal in zip(self.messages, seals, strict=True):
+        for message, seal in zip(self.messages, self._seals, strict=True):
             lines.append([message.version, message.origin, message.role, message.assistant, seal.text_only, seal.calls])
-        lines += [seal.digests for seal in seals]
+        lines += [seal.digests for seal in self._seals]
         lines += [self._tools_digests] if self._tools_digests else []
         return sha256(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)).hexdigest()
 
@@ -146,63 +142,86 @@ class Given(msgspec.Struct):
     digests: tuple[str, ...] = ()
 
 
+class ReadGiven(NamedTuple):
+    """Hold the tools that an event gave, the digests of the events that say it, and the model that an event named."""
+
+    tools: list[dict[str, Any]]
+    digests: tuple[str, ...]
+    model: str | None
+
+
 def read_history(
     timeline: Timeline, line: Line, reading: Reading, first: int | None, count: int | None, last: int | None
 ) -> History:
     """Read a view, or a page of it, from the rows of a timeline."""
     rows, number = line
-    total, _ = rows.totals(number, reading.version)
+    moment = rows.moment(number, reading.version)
+    total = moment.visible
     if last is not None:
         start, wanted = max(0, total - last), min(last, total)
     else:
         start = min(first or 0, total)
         wanted = total - start if count is None else min(count, total - start)
-    spans = rows.page(number, reading.version, start, wanted, total)
-    shown = _with_sources(timeline, spans)
+    whole = wanted == total
+    owner = timeline.stream.owner_sql("text")
+    shown = rows.page(number, owner, reading.version, start, wanted, total, whole)
+    assert len(shown) == wanted
     messages = _render(timeline, line, shown, reading.redactions)
-    given = _given(timeline, line, reading)
-    callers = {version_of(span): visible_calls(span) for span in spans if span.calls}
+    callers = {
+        place // PLACES if version is None else version: visible_calls(form, removed)
+        for place, form, _, version, _, removed, _, _ in shown
+        if form >= HAS_CALLS
+    }
     results = {message.version for message in messages if message.role == "tool"}
     pairs = read_pairs(timeline, line, reading.version, callers, results)
-    return History(timeline, reading.version, messages, start, total, given, shown, reading.redactions, pairs)
+    given = _given(timeline, moment, reading)
+    seals = _seals(timeline, messages, shown, reading.redactions) if whole else []
+    return History(timeline, reading.version, messages, start, total, given, seals, pairs)
 
 
 def messages_of(
     timeline: Timeline, line: Line, spans: Sequence[SpanRow], redactions: Redactions
 ) -> list[VisibleMessage]:
     """Return the messages that spans show."""
-    return _render(timeline, line, _with_sources(timeline, spans), redactions)
-
-
-def _with_sources(timeline: Timeline, spans: Sequence[SpanRow]) -> list[tuple[SpanRow, Source]]:
-    return list(zip(spans, sources_of(timeline, list(map(source_of, spans))), strict=True))
-
-
-def _render(
-    timeline: Timeline, line: Line, shown: list[tuple[SpanRow, Source]], redactions: Redactions
-) -> list[VisibleMessage]:
-    names = line.rows.names(line.line)
-    return [
-        message_of(
-            span,
-            event,
-            redactions,
-            None if span.assistant is None else names[span.assistant],
-            SHARED if span.shared else timeline.scope,
-        )
-        for span, event in shown
+    events = sources_of(timeline, list(map(source_of, spans)))
+    rows: list[ShownRow] = [
+        (span.place, span.form, span.assistant, span.version, span.source, span.removed, event.body_text, None)
+        for span, event in zip(spans, events, strict=True)
     ]
+    return _render(timeline, line, rows, redactions)
+
+
+def _render(timeline: Timeline, line: Line, rows: Sequence[ShownRow], redactions: Redactions) -> list[VisibleMessage]:
+    names = timeline.store.db.recall(("names", *line), lambda: line.rows.names(line.line))
+    erased = [source or version or place // PLACES for place, _, _, version, source, _, body, _ in rows if body is None]
+    events = {event.version: event for event in sources_of(timeline, erased)} if erased else {}
+
+    def read_event(version: int) -> Source:
+        return events[version] if version in events else sources_of(timeline, [version])[0]
+
+    message = Renderer(names, timeline.scope, redactions, read_event).message
+    return [
+        message(place, form, assistant, version, source, removed, body)
+        for place, form, assistant, version, source, removed, body, _ in rows
+    ]
+
+
+def _seals(
+    timeline: Timeline, messages: Sequence[VisibleMessage], rows: Sequence[ShownRow], redactions: Redactions
+) -> list[Seal]:
+    found = []
+    for message, (_, form, _, _, _, removed, _, digest) in zip(messages, rows, strict=True):
+        assert digest is not None
+        version = message.source or message.version
+        later = redactions.of((timeline.stream.owner(version).uuid, version)) if len(redactions) else ()
+        found.append(seal_of(form, removed, [digest.hex(), *(each.digest.hex() for each in later)]))
+    return found
 
 
 def sources_of(timeline: Timeline, versions: Sequence[int]) -> list[Source]:
     """Return events as what shows their text needs them."""
     found = {event.version: event for event in timeline.store.sources(timeline.stream, versions)}
     return [found[version] for version in versions]
-
-
-def source_of(span: SpanRow) -> int:
-    """Return the version of the event whose text a span shows."""
-    return version_of(span) if span.source is None else span.source
 
 
 def active_at(line: Line, at: int) -> Active | None:
@@ -217,32 +236,31 @@ def profile_at(line: Line, name: str, at: int) -> Profile:
     return Profile() if value is None else msgspec.json.decode(value, type=Profile)
 
 
-def _given(timeline: Timeline, line: Line, reading: Reading) -> Given:
-    active = active_at(line, reading.version)
-    if active is None:
+def _given(timeline: Timeline, moment: Moment, reading: Reading) -> Given:
+    if moment.active is None:
         return Given()
-    known = profile_at(line, active.name, reading.version)
+    active = msgspec.json.decode(moment.active, type=Active)
+    known = Profile() if moment.known is None else msgspec.json.decode(moment.known, type=Profile)
     # Tools are long and seldom change: what they were decoded to is kept as long as nothing more is redacted.
-    key = (active.name, active.since, known.tools, known.model, len(reading.redactions))
-    given = timeline.last_given.get(key)
-    if given is None:
-        timeline.last_given = {key: _read_given(timeline, active, known, reading.redactions)}
-        given = timeline.last_given[key]
-    return given
+    key = (known.tools, known.model, len(reading.redactions))
+    last = timeline.last_given
+    if last is None or last[0] != key:
+        last = timeline.last_given = key, _read_given(timeline, known, reading.redactions)
+    tools, digests, model = last[1]
+    return Given(active.name, tools, max(active.since, known.tools or 0), model, digests)
 
 
-def _read_given(timeline: Timeline, active: Active, known: Profile, redactions: Redactions) -> Given:
+def _read_given(timeline: Timeline, known: Profile, redactions: Redactions) -> ReadGiven:
     wanted = [version for version in (known.tools, known.model) if version is not None]
     events = {event.version: event for event in sources_of(timeline, wanted)}
-    given = Given(assistant=active.name, tools_since=active.since)
+    tools: list[dict[str, Any]] = []
+    digests: tuple[str, ...] = ()
     if known.tools is not None:
         event = events[known.tools]
-        given.tools = tools_of(event, redactions)
-        given.tools_since = max(active.since, known.tools)
-        given.digests = (event.digest.hex(), *(each.digest.hex() for each in redactions.of(event)))
-    if known.model is not None:
-        given.model = model_of(events[known.model], redactions)
-    return given
+        tools = tools_of(event, redactions)
+        later = redactions.of((event.conversation, event.version))
+        digests = (event.digest.hex(), *(each.digest.hex() for each in later))
+    return ReadGiven(tools, digests, None if known.model is None else model_of(events[known.model], redactions))
 
 
 def given_last(timeline: Timeline, line: Line, reading: Reading) -> tuple[list[dict[str, Any]] | None, str | None]:

@@ -8,10 +8,10 @@ import msgspec
 
 from turnlog.store import Event
 from turnlog.store.events import AssistantFrame, MessageFrame, RequestFrame, ResponseFrame, SummaryFrame, TransferFrame
-from turnlog.store.spans import RULES_THAT_HIDE, SpanRow, version_of
+from turnlog.store.spans import RULES_THAT_HIDE, SpanRow, source_of, version_of
 
 from .answers import read_pairs
-from .history import active_at, profile_at, source_of, sources_of
+from .history import active_at, profile_at, sources_of
 from .reading import Reading
 from .timelines.catch_up import Line
 from .timelines.frames import SHARED
@@ -55,7 +55,7 @@ def problems(timeline: Timeline, at: int | None = None) -> list[Problem]:
 
     :raises NotFound: there is no such version.
     """
-    return timeline.ask(timeline.version(at), lambda line, version: _problems(timeline, line, version))
+    return timeline.ask(at, lambda line, version: _problems(timeline, line, version))
 
 
 def _problems(timeline: Timeline, line: Line, at: int) -> list[Problem]:
@@ -91,7 +91,7 @@ def _of_events(timeline: Timeline, line: Line, at: int) -> Iterator[Found]:
 
 def _of_results(timeline: Timeline, line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
     """Find calls without a final result, and results without a call."""
-    callers = {version_of(span): visible_calls(span) for span in visible if span.calls}
+    callers = {version_of(span): visible_calls(span.form, span.removed) for span in visible if span.calls}
     shown = {version_of(span) for span in visible if span.role == TOOL}
     pairs = read_pairs(timeline, line, at, callers, shown)
     answered = {(pair.call, pair.number) for pair in pairs if not pair.interim}
@@ -146,7 +146,7 @@ def foreign_calls(timeline: Timeline, line: Line, at: int, visible: list[SpanRow
         version = version_of(span)
         frame = timeline.frame(version)
         assert isinstance(frame, MessageFrame | ResponseFrame)
-        for call in (frame.tool_calls[index] for index in visible_calls(span)):
+        for call in (frame.tool_calls[index] for index in visible_calls(span.form, span.removed)):
             if call.name not in (tools or ()):
                 yield version, "foreign-tool-calls", call.id
 

@@ -30,19 +30,24 @@ class Reading:
         self.stream = store.stream(conversation)
         self.conversation = self.stream.label
         self.version = resolve(store, self.stream, at, clock)
-        self.redactions = Redactions(store.redactions(self.stream)) if redactions is None else redactions
+        self.redactions = redactions_of(store, self.stream) if redactions is None else redactions
 
     @classmethod
     def of(cls, store: Store, stream: Stream, version: int) -> Reading:
         """Return a conversation read up to a version that is known to be there."""
         reading = cls.__new__(cls)
         reading.store, reading.stream, reading.conversation, reading.version = store, stream, stream.label, version
-        reading.redactions = Redactions(store.redactions(stream))
+        reading.redactions = redactions_of(store, stream)
         return reading
 
     def at(self, version: int, redactions: Redactions | None = None) -> Reading:
         """Return the same conversation up to another version, with other redactions if they are given."""
         return Reading(self.store, self.stream, version, self.redactions if redactions is None else redactions)
+
+
+def redactions_of(store: Store, stream: Stream) -> Redactions:
+    """Return the redactions of the events that a conversation shows."""
+    return store.db.recall(("redactions", stream.key), lambda: Redactions(store.redactions(stream)))
 
 
 def checked_what_if(

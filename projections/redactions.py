@@ -57,11 +57,11 @@ class Redactions:
         text = self._texts.get((event.conversation, event.version)) if self._texts else None
         return REDACTED if text is None and event.body_text is None else text
 
-    def of(self, event: Shown) -> list[Event]:
-        """The redactions of an event, and those of these redactions: all that its text depends on."""
+    def of(self, source: Source) -> list[Event]:
+        """Return the redactions of an event, and those of these redactions: all that its text depends on."""
         found = []
-        for redaction in self._by.get(source_of(event), ()):
-            found += [redaction, *self.of(redaction)]
+        for redaction in self._by.get(source, ()):
+            found += [redaction, *self.of(source_of(redaction))]
         return found
 
     def targets(self, stream: Stream) -> set[int]:
@@ -79,7 +79,7 @@ class Redactions:
 
     def since(self, event: Event, shown: Shown | None = None) -> list[Event]:
         """Those that came after an event was recorded, all or of one event that was shown."""
-        found = self._events if shown is None else self.of(shown)
+        found = self._events if shown is None else self.of(source_of(shown))
         return [each for each in found if _order(each) > _order(event)]
 
     def _replacement(self, event: Event) -> str:

@@ -7,7 +7,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Literal, TypeVar, get_args
 
@@ -62,6 +62,9 @@ class Database:
         self._memory: dict[str | None, Any] = {}
         self.derived: dict[str, Any] = {}  # What projections remember of rows; empty again when a write is undone.
         self._memory_as_of = (0, 0)
+        self._recalled: dict[Any, Any] = {}
+        self._recalled_as_of = (0, 0)
+        self._in_snapshot = False
         self._read = self._read_live if read_only else self._retried
         self._connection = self._retried(self.file.open)
         self._writer = self._connection.cursor()  # Kept, since making one for each statement takes as long as some do.
@@ -85,7 +88,7 @@ class Database:
         with self._lock:
             return self._read(lambda: self._connection.execute(sql, parameters).fetchall())
 
-    def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    def row(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> tuple[Any, ...] | None:
         """Return the first row of a query."""
         with self._lock:
             row: tuple[Any, ...] | None = self._read(lambda: self._connection.execute(sql, parameters).fetchone())
@@ -139,6 +142,8 @@ class Database:
             return result
         finally:
             try:
+                if begun:
+                    self._recalled_as_of = (0, 0)
                 # SQLite has already rolled back after some errors.
                 if begun and self._connection.in_transaction:
                     for statement in ("ROLLBACK TO derived", "RELEASE derived") if inside else ("ROLLBACK",):
@@ -161,10 +166,26 @@ class Database:
             self._refresh()
             self._connection.execute("BEGIN")
             try:
+                as_of = self._as_of()
+                if as_of != self._recalled_as_of:
+                    self._recalled.clear()
+                    self._recalled_as_of = as_of
+                self._in_snapshot = True
                 yield
             finally:
+                self._in_snapshot = False
                 if self._connection.in_transaction:
                     self._connection.execute("COMMIT")
+
+    def recall(self, key: Hashable, read: Callable[[], T]) -> T:
+        """Return what `read` gives; inside a snapshot it is read once, as long as nothing is written to the store."""
+        if not self._in_snapshot:
+            return read()
+        try:
+            found: T = self._recalled[key]
+        except KeyError:
+            found = self._recalled[key] = read()
+        return found
 
     def transaction(self) -> Transaction:
         """Return a write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
@@ -218,6 +239,7 @@ class Database:
                 for statement in ("ROLLBACK TO nested", "RELEASE nested") if nested else ("ROLLBACK",):
                     self._connection.execute(statement)
             self._memory.clear()
+            self._recalled_as_of = (0, 0)
             self.derived.clear()
         finally:
             self._lock.release()
@@ -307,6 +329,7 @@ class Database:
             self._connection.close()
             self._connection, self._writer = again, again.cursor()
             self._memory.clear()
+            self._recalled_as_of = (0, 0)
             self.derived.clear()
 
     def _retried(self, attempt: Callable[[], T], patience: float | None = None) -> T:

@@ -39,6 +39,12 @@ class Stream(msgspec.Struct, frozen=True, gc=False):
                 return segment
         raise NotFound("version", version)
 
+    def owner_sql(self, version: str) -> str:
+        """Return SQL for the number of the conversation that owns the event of a version, which is given as SQL."""
+        *earlier, last = self.lineage
+        cases = "".join(f" WHEN {version} <= {segment.last} THEN {segment.key}" for segment in earlier)
+        return f"CASE{cases} ELSE {last.key} END" if cases else str(last.key)
+
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
     """The versions `first` to `last` that the conversation `key` owns; `last` is OPEN where it goes on."""
@@ -111,7 +117,7 @@ def get(db: Database, conversation: str) -> Stream:
 
     :raises NotFound: there is none.
     """
-    stream = find(db, conversation)
+    stream = db.recall(("stream", conversation), lambda: find(db, conversation))
     if stream is None:
         raise NotFound("conversation", conversation)
     return stream
@@ -163,7 +169,7 @@ def find_head(db: Database, name: str) -> tuple[Stream, Head] | None:
 
 def head(db: Database, stream: Stream) -> Head:
     """The last event's version, digest and time; of a conversation without events, what the first one follows."""
-    return _head_of(db, stream.lineage, stream.uuid)
+    return db.recall(("head", stream.key), lambda: _head_of(db, stream.lineage, stream.uuid))
 
 
 def before_own(db: Database, stream: Stream) -> Head:

@@ -86,6 +86,16 @@ class Lines:
                 self.mend()
         return self._in_memory(key, stream, what_if, version)
 
+    def known(self, stream: Stream, scope: str, what_if: WhatIf, version: int) -> Line | None:
+        """Return a timeline of the file if it needs no catching up to a version, inside a snapshot."""
+        if what_if.key:
+            return None
+        key = TimelineKey(stream.key, scope, "", RULES)
+        found = self._store.db.recall(key, lambda: self._found(self._file, key))
+        if found is None or self._reached(self._file, key, found) < version:
+            return None
+        return Line(self._file, found.line)
+
     def audited(self, stream: Stream, scope: str, what_if: WhatIf, version: int, secret: bytes | None = None) -> Line:
         """Return a timeline that is built in memory from the log alone, whatever is stored, with a secret if given."""
         key = TimelineKey(stream.key, scope, f"audit {what_if.key} {secret.hex() if secret else ''}", RULES)

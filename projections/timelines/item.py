@@ -15,9 +15,10 @@ from turnlog.store.spans import (
     RULES_THAT_HIDE,
     TEXT,
     TEXT_ONLY,
+    Form,
     HidingRow,
     SpanRow,
-    form_of,
+    read_form,
     version_of,
 )
 
@@ -121,37 +122,38 @@ class Item(msgspec.Struct, eq=False, kw_only=True):
         """Return the span that begins with it as it is now."""
         natural = self.place // PLACES == self.version
         return SpanRow(
-            self.place,
-            since,
-            None,
-            None if natural else self.version,
-            form_of(self.origin, self.role, self.shared, self.parts, self.calls),
-            self.assistant,
-            None if self.source == self.version else self.source,
-            encode_removed(self.removed),
-            None if self.why is None else self.why.rule,
-            None if self.why is None else self.why.by,
-            None,
-            None,
+            place=self.place,
+            since=since,
+            until=None,
+            why=None if self.why is None else self.why.rule,
+            form=Form(self.origin, self.role, self.shared, self.parts, self.calls).packed(),
+            assistant=self.assistant,
+            version=None if natural else self.version,
+            source=None if self.source == self.version else self.source,
+            removed=encode_removed(self.removed),
+            why_by=None if self.why is None else self.why.by,
+            rule=None,
+            by=None,
         )
 
 
 def item_of(row: SpanRow) -> Item:
     """Return the message of a span: visible or hidden as in it, or hidden by what ended it."""
     version = version_of(row)
+    form = read_form(row.form)
     ended = None
     if row.until is not None and row.rule is not None:
         ended = Reason(row.rule, row.until if row.by is None else row.by)
     return Item(
         place=row.place,
         version=version,
-        origin=row.origin,
-        role=row.role,
+        origin=form.origin,
+        role=form.role,
         assistant=row.assistant,
         source=version if row.source is None else row.source,
-        shared=row.shared,
-        parts=row.parts,
-        calls=row.calls,
+        shared=form.shared,
+        parts=form.parts,
+        calls=form.calls,
         removed=decode_removed(row.removed),
         ended=ended,
         why=ended if row.why is None else Reason(row.why, row.why_by or 0),
@@ -193,9 +195,9 @@ def item_then(spans: Sequence[SpanRow], hidings: Sequence[HidingRow], at: int) -
     return item
 
 
-def visible_calls(span: SpanRow) -> list[int]:
-    """Return the indexes of the calls of a span that are not taken."""
-    return _left(span.calls, decode_removed(span.removed))
+def visible_calls(form: int, removed: str | None) -> list[int]:
+    """Return the indexes of the calls of a span that are not taken, from its columns `form` and `removed`."""
+    return _left(read_form(form).calls, decode_removed(removed))
 
 
 def _left(calls: int, removed: Container[int]) -> list[int]:

@@ -19,7 +19,7 @@ from turnlog.store.events import (
     TransferFrame,
 )
 from turnlog.store.events.parts import PartKind, has_other, has_text
-from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY, form_of, is_blank
+from turnlog.store.spans import OTHER, PLACES, TEXT, TEXT_ONLY, Form
 
 from .item import (
     ASSISTANT,
@@ -78,7 +78,7 @@ def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFram
     named, why = None, None
     if isinstance(frame, ResponseFrame):
         form = _form(RESPONSE, "assistant", shared, frame.parts, calls)
-        if is_blank(form):
+        if form.is_blank:
             return
     else:
         form = _form(MESSAGE, frame.role, shared, frame.parts, calls)
@@ -87,7 +87,7 @@ def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFram
             why = pair(tip, version, frame)
     if named is None and not shared:
         named = tip.speaker
-    tip.add_plain(version, form, None if named is None else tip.code(named), why)
+    tip.add_plain(version, form.packed(), None if named is None else tip.code(named), why)
     if calls:
         add_calls(tip, version, frame, why is None)
     if tip.touched:
@@ -95,9 +95,9 @@ def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFram
 
 
 @lru_cache(1000)
-def _form(origin: int, role: str, shared: bool, parts: tuple[PartKind, ...], calls: int) -> int:
+def _form(origin: int, role: str, shared: bool, parts: tuple[PartKind, ...], calls: int) -> Form:
     bits = (TEXT if has_text(parts) else 0) | (OTHER if has_other(parts) else 0)
-    return form_of(origin, ROLE[role], shared, bits, calls)
+    return Form(origin, ROLE[role], shared, bits, calls)
 
 
 def declare(tip: Tip, version: int, frame: AssistantFrame) -> None:

@@ -6,9 +6,7 @@ import msgspec
 
 from turnlog.store import InvalidArgument
 from turnlog.store.arguments import whole_number
-from turnlog.store.spans import ORIGINS, RULES_THAT_HIDE
-
-from ..render import Origin
+from turnlog.store.spans import ORIGINS, RULES_THAT_HIDE, Origin
 
 
 class Hidden(msgspec.Struct, frozen=True, omit_defaults=True):

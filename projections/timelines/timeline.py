@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -27,7 +28,7 @@ from turnlog.store.spans import (
 from turnlog.store.streams import Stream
 from turnlog.store.times import Clock
 
-from ..history import Given, History, given_last, messages_of, read_history
+from ..history import History, ReadGiven, given_last, messages_of, read_history
 from ..reading import Reading, checked_what_if, resolve
 from ..render import VisibleMessage
 from .catch_up import Line, Lines
@@ -52,7 +53,7 @@ class Timeline:
         self.what_if = what_if
         self._audit = audit
         self._frames = Frames(store, stream)
-        self.last_given: dict[tuple[str, int, int | None, int | None, int], Given] = {}
+        self.last_given: tuple[tuple[int | None, int | None, int], ReadGiven] | None = None
 
     # Views
 
@@ -74,8 +75,7 @@ class Timeline:
         """
         check_page(first, count, last)
         return self.ask(
-            self.version(version, clock),
-            lambda line, at: read_history(self, line, self._reading(at), first, count, last),
+            version, lambda line, at: read_history(self, line, self._reading(at), first, count, last), clock
         )
 
     def view(self, reading: Reading) -> History:
@@ -85,21 +85,31 @@ class Timeline:
     def _reading(self, at: int) -> Reading:
         return Reading.of(self.store, self.stream, at)
 
-    def ask(self, version: int, question: Callable[[Line, int], T]) -> T:
-        """Return what a question gives that is asked of the rows of this timeline, caught up to a version.
+    def ask(self, at: At, question: Callable[[Line, int], T], clock: Clock = "event") -> T:
+        """Return what a question gives that is asked of the rows of this timeline, caught up to a point.
 
         Rows that are missing or damaged are dropped and made again, and if that does not help the question is asked
         of rows that are made in memory from the log alone.
 
+        :raises NotFound: there is no such version.
         """
+        lines = Lines.of(self.store)
+        with self.store.db.snapshot():
+            version = self.version(at, clock)
+            ready = None if self._audit else lines.known(self.stream, self.scope, self.what_if, version)
+            if ready is not None:
+                with suppress(*DAMAGE):
+                    return question(ready, version)
+        if ready is not None:
+            lines.mend()
         for _ in range(2):
             try:
                 line = self.line(version)
                 with self.store.db.snapshot():
                     return question(line, version)
             except DAMAGE:
-                Lines.of(self.store).mend()
-        line = Lines.of(self.store).audited(self.stream, self.scope, self.what_if, version)
+                lines.mend()
+        line = lines.audited(self.stream, self.scope, self.what_if, version)
         with self.store.db.snapshot():
             return question(line, version)
 
@@ -133,9 +143,7 @@ class Timeline:
         check_page(whole_number("first", first, 0, "a number of messages"), count, None)
         after = None if after is None else min(whole_number("after", after, 0, "a version"), NEVER)
         first, stop = min(first, NEVER), None if count is None else min(first + count, NEVER)
-        return self.ask(
-            self.version(at), lambda line, version: list(islice(self._hidden(line, version, after), first, stop))
-        )
+        return self.ask(at, lambda line, version: list(islice(self._hidden(line, version, after), first, stop)))
 
     def _hidden(self, line: Line, version: int, after: int | None) -> Iterator[Hidden]:
         rows, number = line
@@ -195,14 +203,14 @@ class Timeline:
             spans = line.rows.covering(line.line, version, held=True)
             return messages_of(self, line, spans, self._reading(version).redactions)
 
-        return self.ask(self.version(at), question)
+        return self.ask(at, question)
 
     def given(self, at: At = None) -> tuple[list[dict[str, Any]] | None, str | None]:
         """Return the tools and the model given last to the active assistant or, if it has none, to another.
 
         :raises NotFound: there is no such version.
         """
-        return self.ask(self.version(at), lambda line, version: given_last(self, line, self._reading(version)))
+        return self.ask(at, lambda line, version: given_last(self, line, self._reading(version)))
 
     # Lifelines
 
@@ -253,7 +261,7 @@ class Timeline:
             reason = row.rule, row.until if row.by is None else row.by
         return Span(
             version=version,
-            origin=ORIGINS[row.origin],  # type: ignore[arg-type]
+            origin=ORIGINS[row.origin],
             place=row.place,
             role=ROLES[row.role],
             assistant=None if row.assistant is None else names[row.assistant],
@@ -262,7 +270,7 @@ class Timeline:
             until=until,
             rule=None if reason is None else RULES_THAT_HIDE[reason[0]],
             by=None if reason is None else reason[1],
-            calls=tuple(self.call_id(version, index) for index in visible_calls(row)),
+            calls=tuple(self.call_id(version, index) for index in visible_calls(row.form, row.removed)),
             text_only=bool(row.parts & TEXT_ONLY),
             goes_on=goes_on,
         )
@@ -274,7 +282,7 @@ class Timeline:
             role = self._frames[version].role  # type: ignore[union-attr]
         return Span(
             version=version,
-            origin=origin,  # type: ignore[arg-type]
+            origin=origin,
             place=4 * version,
             role=role,
             assistant=None,
@@ -290,7 +298,7 @@ class Timeline:
 
         :raises NotFound: there is no such version.
         """
-        return self.ask(self.version(version), self._changes)
+        return self.ask(version, self._changes)
 
     def _changes(self, line: Line, version: int) -> Changes:
         rows, number = line
@@ -311,7 +319,7 @@ class Timeline:
 
     def steps(self) -> list[Step]:
         """Return after which events what is visible changed: how many messages it was, with how many characters."""
-        return self.ask(self.version(), self._steps)
+        return self.ask(None, self._steps)
 
     def _steps(self, line: Line, version: int) -> list[Step]:
         deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0])

@@ -9,7 +9,6 @@ import msgspec
 
 from turnlog.store.events import AssistantFrame, TransferFrame
 from turnlog.store.spans import (
-    BITS,
     HIDES,
     NEVER,
     PLACES,
@@ -19,6 +18,7 @@ from turnlog.store.spans import (
     SpanRow,
     Spans,
     UseRow,
+    block_of,
     hash_of,
     version_of,
 )
@@ -27,7 +27,7 @@ from .frames import Frames, Paths
 from .item import MESSAGE, RESPONSE, Item, Reason, item_of, item_then
 from .path import Path
 
-COUNT_EVERY = 64
+COUNT_EVERY = 16
 
 
 class Profile(msgspec.Struct, array_like=True):
@@ -197,12 +197,14 @@ class Tip:
 
     def add_plain(self, version: int, form: int, assistant: int | None, why: Reason | None) -> None:
         """Add a message that changes nothing else; it is written with others."""
-        kind, block = SHOWS, PLACES * version >> BITS
+        kind, block = SHOWS, block_of(PLACES * version)
         if why is None:
             self._plain.append((version, form, assistant))
             self.visible += 1
         else:
-            row = SpanRow(PLACES * version, version, None, None, form, assistant, None, None, *why, None, None)
+            row = SpanRow(
+                PLACES * version, version, None, why.rule, form, assistant, None, None, None, why.by, None, None
+            )
             self._plain_hidden.append(row)
             self.hidden += 1
             kind = HIDES
@@ -309,9 +311,9 @@ class Tip:
         on: set[tuple[int, int]] = set()
         off: set[tuple[int, int]] = set()
         for item in changed:
-            (on if item.visible else off).add((SHOWS, item.place >> BITS))
+            (on if item.visible else off).add((SHOWS, block_of(item.place)))
             hides = not item.visible or bool(item.removed)
-            (on if hides else off).add((HIDES, PLACES * item.version >> BITS))
+            (on if hides else off).add((HIDES, block_of(PLACES * item.version)))
         for kind, block in on - self._alive:
             self.rows.begin_block(self.line, kind, block, version)
         self._alive |= on

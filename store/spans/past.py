@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from .rows import (
@@ -10,11 +9,17 @@ from .rows import (
     HIDES,
     LATE,
     MANY,
+    NEAR,
+    NEVER,
     PLACES,
     SHARED_BIT,
+    SHOWN_COLUMNS,
     SHOWS,
     HidingRow,
+    Moment,
+    ShownRow,
     SpanRow,
+    block_of,
     by_place,
     by_time,
     places_of,
@@ -25,36 +30,73 @@ from .tables import Tables
 class Past(Tables):
     """Reads what held at any version: what people ask."""
 
+    def moment(self, line: int, at: int) -> Moment:
+        """Return what held after version `at`, whether or not any message was visible."""
+        s = self.schema
+        active, known = (
+            f"SELECT value FROM {s}.facts WHERE line = :line AND name = {name} AND since <= :at"
+            " ORDER BY since DESC LIMIT 1"
+            for name in ("'active'", "'known:' || json_extract(active, '$[0]')")
+        )
+        row = self.db.row(
+            f"SELECT active, ({known}), coalesce(visible, 0) + shown, coalesce(hidden, 0) + unseen"
+            f" FROM (SELECT ({active}) AS active)"
+            f" LEFT JOIN (SELECT visible, hidden FROM {s}.counts"
+            " WHERE line = :line AND version <= :at ORDER BY version DESC LIMIT 1)"
+            # Only plain messages have come since the last count.
+            " CROSS JOIN (SELECT count(*) - count(why) AS shown, count(why) AS unseen"
+            f" FROM {s}.spans WHERE line = :line AND version IS NULL AND since = place / {PLACES}"
+            f" AND place <= {PLACES} * :at + 3 AND place >= {PLACES} * (1 + coalesce("
+            f"(SELECT max(version) FROM {s}.counts WHERE line = :line AND version <= :at), 0)))",
+            {"line": line, "at": at},
+        )
+        assert row is not None
+        return Moment(*row)
+
     def totals(self, line: int, at: int) -> tuple[int, int]:
         """Return how many messages were visible after version `at`, and how many entries the hidden list had."""
-        counted, visible, hidden = self.count(line, at)
-        if counted < at:
-            reasons = self.began_between(line, counted + 1, at)
-            unseen = sum(why is not None for why in reasons)
-            visible, hidden = visible + len(reasons) - unseen, hidden + unseen
-        return visible, hidden
+        return self.moment(line, at)[2:]
 
-    def page(self, line: int, at: int, start: int, count: int, total: int) -> list[SpanRow]:
-        """Return the spans of a view from number `start` on, in order, where `total` are visible."""
+    def page(
+        self, line: int, owner: str, at: int, start: int, count: int, total: int, digests: bool = False
+    ) -> list[ShownRow]:
+        """Return the messages of a view from number `start` on, in order, where `total` are visible.
+
+        `owner` is SQL for the number of the conversation that owns the event of version `text`. With `digests` the
+        digests of the events are read too.
+        """
         if count <= 0:
             return []
         if 2 * start < total - count:
-            return self._page(line, at, start, count, backwards=False)
-        return self._page(line, at, total - start - count, count, backwards=True)[::-1]
+            return self._page(line, owner, at, start, count, False, digests)
+        return self._page(line, owner, at, total - start - count, count, True, digests)[::-1]
 
-    def _page(self, line: int, at: int, skip: int, count: int, backwards: bool) -> list[SpanRow]:
+    def _page(
+        self, line: int, owner: str, at: int, skip: int, count: int, backwards: bool, digests: bool
+    ) -> list[ShownRow]:
         order = "DESC" if backwards else "ASC"
-        covers = "since <= ? AND (until IS NULL OR until > ?) AND why IS NULL"
-        found: list[SpanRow] = []
+        sql = (
+            f"SELECT place, form, assistant, shown.version, source, removed, body, {'digest' if digests else 'NULL'}"
+            f" FROM (SELECT {SHOWN_COLUMNS},"
+            f" coalesce(source, version, place / {PLACES}) AS text FROM {self.schema}.spans"
+            f" WHERE line = ? AND place BETWEEN ? AND ? AND since <= ? AND (until IS NULL OR until > ?) AND why IS NULL"
+            f" ORDER BY place {order} LIMIT ? OFFSET ?) AS shown"
+            f" CROSS JOIN main.events INDEXED BY events_by_version ON conversation = {owner} AND events.version = text"
+        )
+
+        def read(low: int, high: int, limit: int) -> list[ShownRow]:
+            return self.db.rows(sql, (line, low, high, at, at, limit, skip))
+
         if skip or count > MANY:
-            return self._rows(
-                f"WHERE line = ? AND {covers} ORDER BY place {order} LIMIT ? OFFSET ?", (line, at, at, count, skip)
-            )
-        for block in self.blocks(line, SHOWS, at, backwards):
-            found += self._rows(
-                f"WHERE line = ? AND place BETWEEN ? AND ? AND {covers} ORDER BY place {order} LIMIT ?",
-                (line, *places_of(block), at, at, count - len(found)),
-            )
+            return read(-NEVER, PLACES * at + PLACES - 1, count)
+        found: list[ShownRow] = []
+        beyond = None
+        if backwards:
+            # Mostly all of a page is in the last few blocks.
+            beyond = block_of(PLACES * at) - NEAR
+            found = read(places_of(beyond)[0], PLACES * at + PLACES - 1, count)
+        for block in self.blocks(line, SHOWS, at, backwards, beyond) if len(found) < count else ():
+            found += read(*places_of(block), count - len(found))
             if len(found) == count:
                 break
         return found
@@ -91,10 +133,11 @@ class Past(Tables):
             "SELECT call, call_part, version, part FROM json_each(:calls) AS callers"
             f" CROSS JOIN {self.schema}.uses AS uses INDEXED BY uses_by_call"
             " ON uses.line = :line AND uses.call = callers.value WHERE uses.since <= :at"
-            f" AND NOT EXISTS (SELECT 1 FROM {self.schema}.uses AS later WHERE later.line = uses.line"
+            # Only a rewind pairs a result again.
+            f" AND NOT EXISTS (SELECT 1 FROM {self.schema}.uses AS later INDEXED BY uses_again WHERE later.line = :line"
             " AND later.id = uses.id AND later.version = uses.version AND later.part = uses.part"
-            " AND later.since > uses.since AND later.since <= :at)",
-            {"line": line, "calls": json.dumps(calls), "at": at},
+            " AND later.since > uses.since AND later.since <= :at AND later.since <> later.version)",
+            {"line": line, "calls": str(calls), "at": at},
         )
 
     def of_message(self, line: int, version: int) -> list[SpanRow]:
@@ -222,15 +265,6 @@ class Past(Tables):
             " ORDER BY version",
             (line, at),
         )
-
-    def began_between(self, line: int, first: int, last: int) -> list[int | None]:
-        """Return of each message in a range that only plain messages are in why it is not visible, None if it is."""
-        rows = self.db.rows(
-            f"SELECT why FROM {self.schema}.spans WHERE line = ? AND place BETWEEN ? AND ? AND version IS NULL"
-            " AND since = place / 4",
-            (line, PLACES * first, PLACES * last + PLACES - 1),
-        )
-        return [why for (why,) in rows]
 
     def notes(self, line: int, at: int) -> list[tuple[int, str, str]]:
         """Return the findings that events caused by themselves up to `at`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-ORIGINS = ("message", "response", "summary", "prompt", "first_message", "destination_message")
+Origin = Literal["message", "response", "summary", "prompt", "first_message", "destination_message"]
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
 ROLES = ("user", "assistant", "tool", "system")
 # What may end a span or hide a message; a number of these is stored, so new ones are added at the end.
 RULES_THAT_HIDE = (
@@ -32,11 +34,13 @@ RULES_THAT_HIDE = (
 TEXT, OTHER, TEXT_ONLY = 1, 2, 4  # Bits of `parts`: it has text, other parts, and shows its text alone.
 SHOWS, HIDES = 0, 1  # Kinds of blocks.
 BITS = 8  # A block has 256 places, which are 64 versions.
+NEAR = 4  # Blocks that are looked through at once for the last messages of a view.
 STEP = 6  # One of the level above has 64 of these.
 MANY = 1000  # Rows from which on a page is read in one go.
 PLACES = 4  # Places a version has: its destination message, message or summary, then prompt, then first message.
 NEVER = 2**62
 SHARED_BIT = 32  # In `form`.
+HAS_CALLS = 512  # The least `form` of a message with calls.
 
 TABLES = (
     "spans",
@@ -52,7 +56,8 @@ TABLES = (
     "timelines",
 )
 Schema = Literal["main", "temp"]
-SPAN_COLUMNS = "place, since, until, version, form, assistant, source, removed, why, why_by, rule, by"
+SHOWN_COLUMNS = "place, form, assistant, version, source, removed"
+SPAN_COLUMNS = "place, since, until, why, form, assistant, version, source, removed, why_by, rule, by"
 
 
 class SpanRow(NamedTuple):
@@ -66,12 +71,12 @@ class SpanRow(NamedTuple):
     place: int
     since: int
     until: int | None
-    version: int | None
+    why: int | None
     form: int
     assistant: int | None
+    version: int | None
     source: int | None
     removed: str | None
-    why: int | None
     why_by: int | None
     rule: int | None
     by: int | None
@@ -79,27 +84,42 @@ class SpanRow(NamedTuple):
     @property
     def origin(self) -> int:
         """Return what the message is of the event that placed it: a place in ORIGINS."""
-        return self.form & 7
+        return read_form(self.form).origin
 
     @property
     def role(self) -> int:
         """Return who says it: a place in ROLES."""
-        return self.form >> 3 & 3
+        return read_form(self.form).role
 
     @property
     def shared(self) -> bool:
         """Return whether it is of shared memory."""
-        return bool(self.form & SHARED_BIT)
+        return read_form(self.form).shared
 
     @property
     def parts(self) -> int:
         """Return what it has and shows: TEXT, OTHER, TEXT_ONLY."""
-        return self.form >> 6 & 7
+        return read_form(self.form).parts
 
     @property
     def calls(self) -> int:
         """Return how many calls it was written with, taken ones included."""
-        return self.form >> 9
+        return read_form(self.form).calls
+
+
+# A message of a view: place, form, assistant, version, source and removed calls as in its `SpanRow`, the body of the
+# event whose text it shows, None once that is redacted, and the digest of that event, if it was asked for.
+ShownRow: TypeAlias = tuple[int, int, int | None, int | None, int | None, str | None, str | None, bytes | None]
+
+
+class Moment(NamedTuple):
+    """What held after a version: the active assistant and what was known of it, as facts, and how many messages were
+    visible and how many entries the hidden list had."""
+
+    active: str | None
+    known: str | None
+    visible: int
+    hidden: int
 
 
 class HidingRow(NamedTuple):
@@ -153,9 +173,29 @@ class TimelineKey(msgspec.Struct, frozen=True, gc=False):
 LATE = "since <> place / 4"
 
 
-def form_of(origin: int, role: int, shared: bool, parts: int, calls: int) -> int:
+class Form(NamedTuple):
+    """What the column `form` of a span holds: see the properties of `SpanRow`."""
+
+    origin: int
+    role: int
+    shared: bool
+    parts: int
+    calls: int
+
+    def packed(self) -> int:
+        """Return it as the column holds it."""
+        return self.origin | self.role << 3 | (SHARED_BIT if self.shared else 0) | self.parts << 6 | self.calls << 9
+
+    @property
+    def is_blank(self) -> bool:
+        """Return whether the message was written without text, other parts and calls."""
+        return not self.parts and not self.calls
+
+
+@lru_cache(1000)
+def read_form(form: int) -> Form:
     """Return what the column `form` of a span holds."""
-    return origin | role << 3 | (SHARED_BIT if shared else 0) | parts << 6 | calls << 9
+    return Form(form & 7, form >> 3 & 3, bool(form & SHARED_BIT), form >> 6 & 7, form >> 9)
 
 
 def hash_of(call_id: str, secret: bytes) -> int:
@@ -163,9 +203,9 @@ def hash_of(call_id: str, secret: bytes) -> int:
     return int.from_bytes(blake2b(call_id.encode(), digest_size=8, key=secret).digest(), "big", signed=True)
 
 
-def is_blank(form: int) -> bool:
-    """Return whether a message of this `form` was written without text, other parts and calls."""
-    return not form >> 6
+def block_of(place: int) -> int:
+    """Return the block that a place is in."""
+    return place >> BITS
 
 
 def places_of(block: int) -> tuple[int, int]:
@@ -176,6 +216,11 @@ def places_of(block: int) -> tuple[int, int]:
 def version_of(row: SpanRow) -> int:
     """Return the version of the event that placed the message of a span."""
     return row.place // PLACES if row.version is None else row.version
+
+
+def source_of(row: SpanRow) -> int:
+    """Return the version of the event whose text a span shows."""
+    return version_of(row) if row.source is None else row.source
 
 
 def by_time(row: SpanRow) -> tuple[int, int]:

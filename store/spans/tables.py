@@ -181,10 +181,9 @@ class Tables:
 
     def blocks(self, line: int, kind: int, at: int, backwards: bool, after: int | None = None) -> Iterator[int]:
         """Return the blocks that had something to show or to hide after version `at`, in order, beyond `after`."""
-        step = STEP
         covers = "since <= ? AND (until IS NULL OR until > ?)"
         order, beyond = ("DESC", "<=") if backwards else ("ASC", ">=")
-        above = (NEVER if backwards else -NEVER) if after is None else after >> step
+        above = (NEVER if backwards else -NEVER) if after is None else after >> STEP
         while True:
             row = self.db.row(
                 f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 1 AND block {beyond} ?"
@@ -196,10 +195,10 @@ class Tables:
             rows = self.db.rows(
                 f"SELECT block FROM {self.schema}.blocks WHERE line = ? AND kind = ? AND level = 0"
                 f" AND block BETWEEN ? AND ? AND {covers} ORDER BY block {order}",
-                (line, kind, row[0] << step, (row[0] + 1 << step) - 1, at, at),
+                (line, kind, row[0] << STEP, (row[0] + 1 << STEP) - 1, at, at),
             )
             for (block,) in rows:
-                if after is None or block > after:
+                if after is None or (block < after if backwards else block > after):
                     yield block
             above = row[0] - 1 if backwards else row[0] + 1
 
