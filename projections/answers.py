@@ -39,7 +39,7 @@ def read_pairs(
     rows = line.rows.pairs_with(line.line, list(callers), at)
     found = [
         Pair(call, callers[call].index(index), result, part == INTERIM)
-        for call, index, result, part in rows
+        for call, index, result, part, _ in rows
         if index in callers[call]
     ]
     found.sort(key=lambda pair: pair.result)

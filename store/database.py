@@ -141,9 +141,10 @@ class Database:
                 self._memory_as_of = (before[0], self._connection.total_changes)
             return result
         finally:
+            # A step may be run inside a snapshot.
+            self._recalled.clear()
+            self._recalled_as_of = (0, 0)
             try:
-                if begun:
-                    self._recalled_as_of = (0, 0)
                 # SQLite has already rolled back after some errors.
                 if begun and self._connection.in_transaction:
                     for statement in ("ROLLBACK TO derived", "RELEASE derived") if inside else ("ROLLBACK",):

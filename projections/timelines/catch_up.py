@@ -26,6 +26,7 @@ STEP = 0.01  # Seconds for which a step of catching up holds the write lock.
 PATIENCE = 0.1  # Seconds to wait for the write lock before going on in memory.
 MAX_IN_MEMORY = 16  # Timelines kept in memory; of more, the one that was used longest ago goes.
 _PAGE = 1000
+_FIRST_PAGE = 128  # Frames read at first in a step, which may end long before all of a full page are applied.
 
 
 class Line(NamedTuple):
@@ -133,10 +134,7 @@ class Lines:
         found: list[LineRow] = []
 
         def step() -> bool:
-            if not self._file.exists():
-                self._file.create()
-                self.forget()
-            line = self._current(self._file, key, stream)
+            line = self._current(self._file, key, stream, version)
             if line is None:
                 self.forget()
                 line = self._begin(self._file, key, stream, WhatIf(), version)
@@ -156,9 +154,7 @@ class Lines:
             return Line(self._memory, found.line)
 
         def step() -> Line:
-            if not self._memory.exists():
-                self._memory.create()
-            line = self._current(self._memory, key, stream)
+            line = self._current(self._memory, key, stream, version)
             if line is None:
                 line = self._begin(self._memory, key, stream, what_if, version, secret)
             self._use(key)
@@ -168,10 +164,17 @@ class Lines:
 
         return self._store.db.derive(step, None)
 
-    def _current(self, rows: Spans, key: TimelineKey, stream: Stream) -> LineRow | None:
-        """Return a timeline that is there, unless it is of a log that has been undone."""
-        found = rows.find(key)
-        if found is not None and found.version > self._store.version(stream):
+    def _current(self, rows: Spans, key: TimelineKey, stream: Stream, version: int) -> LineRow | None:
+        """Return a timeline that is there, unless it is of a log that has been undone; make the tables if need be."""
+        try:
+            found = rows.find(key)
+        except sqlite3.OperationalError as error:
+            if "no such" not in str(error):
+                raise
+            rows.create()
+            self.forget()
+            return None
+        if found is not None and found.version > version and found.version > self._store.version(stream):
             rows.drop(found.line)
             return None
         return found
@@ -275,7 +278,7 @@ class Lines:
             self._tips[rows.schema, found.line] = tip
         deadline = None if step is None else time.monotonic() + step
         applied = False
-        page = 1 if version - began == 1 else _PAGE
+        page = min(version - began, _FIRST_PAGE)
         try:
             for number, type_, v, event_scope, text in self._store.frames(
                 stream, began + 1, version, {scope, SHARED, None}, page

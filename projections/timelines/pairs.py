@@ -188,7 +188,9 @@ def settle(tip: Tip, result: Result) -> None:
 
 def settle_results(tip: Tip, callers: Iterable[Item]) -> None:
     """Hide the results whose calls an event has hidden, without what it only shows."""
-    for item in callers:
-        if item.calls and item.loaded != item.state:
-            for result in list(results_of(tip, item.version)):
-                settle(tip, result)
+    changed = [item.version for item in callers if item.calls and item.loaded != item.state]
+    for call, call_part, version, part, id in tip.rows.pairs_with(tip.line, changed, NEVER) if changed else ():
+        known = tip.touched.get((version, MESSAGE))
+        item = tip.said(version) if known is None or known.visible else None
+        if item is not None and tip.path_of(item.shared).has(version):
+            settle(tip, Result(item, CallKey(call, call_part), id, part == INTERIM))

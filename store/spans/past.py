@@ -124,13 +124,14 @@ class Past(Tables):
             "INDEXED BY spans_source WHERE line = ? AND source = ? AND source IS NOT NULL", (line, source)
         )
 
-    def pairs_with(self, line: int, calls: list[int], at: int) -> list[tuple[int, int, int, int]]:
+    def pairs_with(self, line: int, calls: list[int], at: int) -> list[tuple[int, int, int, int, int]]:
         """Return the results that were paired with calls of these messages after version `at`, on the path or not.
 
-        Each is the version of the message, the index of the call, the version of the result, and FINAL or INTERIM.
+        Each is the version of the message, the index of the call, the version of the result, FINAL or INTERIM, and the
+        hash of their id.
         """
         return self.db.rows(
-            "SELECT call, call_part, version, part FROM json_each(:calls) AS callers"
+            "SELECT call, call_part, version, part, uses.id FROM json_each(:calls) AS callers"
             f" CROSS JOIN {self.schema}.uses AS uses INDEXED BY uses_by_call"
             " ON uses.line = :line AND uses.call = callers.value WHERE uses.since <= :at"
             # Only a rewind pairs a result again.
