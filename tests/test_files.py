@@ -129,7 +129,7 @@ class TestReadOnlyIsLive:
                 assert reader.version("c") == 1
                 writer.change()
                 with pytest.raises(StoreUnusable, match="read again"):
-                    reader.version("c")
+                    reader.event("c", 1)
             assert reader.version("c") == 301
 
     def test_a_statement_that_is_running(self, folder: Path, writer: Writer) -> None:

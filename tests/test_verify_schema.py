@@ -115,7 +115,7 @@ def test_foreign(path: Path, kind: str, name: str, script: str) -> None:
         ("conversations", "CHECK ((parent IS NULL) = (forked_at IS NULL))", "CHECK (1)"),
         ("events", "CHECK (position > 0)", ""),
         ("events", ") STRICT", ")"),
-        ("spans", "role INTEGER NOT NULL", "role INTEGER"),
+        ("spans", "form INTEGER NOT NULL", "form INTEGER"),
     ],
 )
 def test_a_table_declared_otherwise(path: Path, table: str, old: str, new: str) -> None:
