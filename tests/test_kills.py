@@ -1,18 +1,21 @@
-"""Killed anywhere inside a redaction, an erasure, a fork or the index's catch-up, a store either did it or did not."""
+"""Killed anywhere inside a redaction, an erasure, a fork or a catching up, a store either did it or did not."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from logs import random_log
 from test_append import recorded, said
 from test_redaction import files_with
-from views import summary
+from views import foretold, seen, summary, told
 
 from turnlog.projections import history, search
+from turnlog.projections.derived import differences
 from turnlog.store import NameTaken, Store, Verified
 
 KILLS = 20
@@ -24,11 +27,17 @@ GUARD = 120  # Seconds after which a process that hangs is killed, so that the t
 DYING = """
 import os, shutil, signal, sqlite3, sys
 from pathlib import Path
+from turnlog.projections import timeline
+from turnlog.projections.timelines import catch_up
 from turnlog.store import Store, search_file
+from turnlog.store.spans import tables
 
-# The index's steps end by the clock: one that only counts makes every run the same.
+# Steps of catching up end by the clock, and call ids are hashed with a secret: a clock that only counts and a secret of
+# zeros make every run the same.
 clock = iter(range(1_000_000))
-search_file.time = type("Clock", (), {"perf_counter": lambda: next(clock) / 100_000})
+now = lambda: next(clock) / 2**14
+search_file.time = catch_up.time = type("Clock", (), {"perf_counter": now, "monotonic": now})
+tables.os = type("Secrets", (), {"urandom": bytes})
 
 path, action, kills = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 connect, armed, seen, last = sqlite3.connect, False, 0, 0
@@ -185,6 +194,41 @@ def test_index(path: Path, action: str) -> None:
             assert found(store, "secret1", "secret8", "number0", "number1199") == [True] * 4
             store.db.rows("INSERT INTO search (search) VALUES ('integrity-check')")
     assert len(positions) > 2
+
+
+def test_timelines(path: Path) -> None:
+    """A timeline whose catching up was killed goes on from where it was, and is as one that was made at once."""
+    log = random_log(Random(7), 500)
+    expected = foretold(log)
+    with Store(path) as store:
+        store.append("long", log)
+        before = recorded(store)
+    versions = set()
+    for left in killed(path, f"timeline(store, 'long').line({len(log)})"):
+        with Store(left) as store:
+            assert sound(store)
+            assert recorded(store) == before
+            versions.add((store.db.row("SELECT max(version) FROM timelines") or (None,))[0])
+            assert told(seen(store, "long")) == expected
+            assert list(differences(store)) == []
+    assert len(versions) > 2
+
+
+@pytest.mark.parametrize("room", [0, 1, 7])
+def test_a_full_disk(path: Path, room: int) -> None:
+    """Where a timeline cannot be stored, views are right all the same, and it is stored once there is room."""
+    log = random_log(Random(8), 200)
+    expected = foretold(log)
+    with Store(path) as store:
+        store.append("long", log)
+        pages = (store.db.row("PRAGMA page_count") or (0,))[0]
+        store.db.rows(f"PRAGMA max_page_count = {pages + room}")
+        assert told(seen(store, "long")) == expected
+        assert sound(store)
+        store.db.rows(f"PRAGMA max_page_count = {2**30}")
+        assert told(seen(store, "long")) == expected
+        assert store.db.row("SELECT max(version) FROM main.timelines") == (len(log),)
+        assert list(differences(store)) == []
 
 
 def checkpoint_of(store: Store) -> Any:
