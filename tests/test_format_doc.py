@@ -116,3 +116,15 @@ def test_the_example_as_people_write_it() -> None:
     written = [json.loads(line) for line in LINES if line not in EVENTS]
     assert written
     assert {event["type"] for event in written} <= types
+
+
+def test_the_tables_of_timelines() -> None:
+    """docs/timelines.md names every table of timelines, and every column of spans."""
+    page = (Path(__file__).parent.parent / "docs" / "timelines.md").read_text(encoding="utf-8")
+    schema = (Path(__file__).parent.parent / "schema.sql").read_text(encoding="utf-8")
+    tables = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \(\n(.*?)\n\)", schema, re.DOTALL)
+    columns = {name: re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE) for name, body in tables}
+    derived = {name for name, found in columns.items() if "line" in found}
+    assert len(derived) > 8
+    assert derived <= set(re.findall(r"\*\*`(\w+)`\*\*", page))
+    assert set(columns["spans"]) <= set(re.findall(r"`(\w+)`", page))
