@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from test_redaction import SECRET, files_with
 
 from turnlog.cli import main
 from turnlog.projections import differences, history, search
-from turnlog.store import Store
+from turnlog.store import Store, Verified
 from turnlog.store.erasure import Erasure, State
 
 
@@ -420,6 +421,23 @@ class TestDamage:
             done = store.redact("one", [2], reason="asked for")
             assert "the file is damaged" in str(done.held_up_by)
             assert store.event("one", 2).redacted
+
+
+def test_many_single_redactions(tmp_path: Path) -> None:
+    """A store that is searched and read between one redaction and the next goes on to be sound, and does not grow."""
+    path, count = tmp_path / "s.db", 120
+    with Store(path, durability="normal") as store:
+        store.append("c", [said(f"needle word{number}z " + "filler " * (number % 40)) for number in range(count)])
+        assert len(search(store, "needle", limit=count)) == len(history(store, "c").messages) == count
+        size = sum(file.stat().st_size for file in tmp_path.iterdir())
+        for number in random.Random(0).sample(range(count), count):
+            assert store.redact("c", [number + 1], reason="r").left_every_file
+            assert search(store, f"word{number}z") == []
+            assert history(store, "c").messages[number].content == "[redacted]"
+            assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= size
+        assert files_with(path, *(f"word{number}z" for number in range(count))) == []
+        assert store.verify(derived=lambda: differences(store)) == Verified(1, 2 * count)
+        assert store.db.row("PRAGMA integrity_check") == ("ok",)
 
 
 def each_step() -> list[Callable[[Store], object]]:
