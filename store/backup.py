@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .arguments import file_path
+from .erasure import finish_in_copy
 from .errors import StoreUnusable
 from .file import Connection, StoreFile
 
@@ -40,7 +41,9 @@ def copy(
     _make(path, _MODE if file.in_memory else stat.S_IMODE(os.stat(file.path).st_mode))
     begun = False
     try:
-        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)) as written:
+        with closing(
+            sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
+        ) as written:
             # The open read transaction keeps writers from making the backup start again.
             retried(lambda: source.execute("BEGIN"))
             begun = True
@@ -49,6 +52,8 @@ def copy(
             source.execute("COMMIT")
             if written.execute(_CONTENT).fetchone() != content or not file.is_current(source):
                 raise StoreUnusable(path, "is not what the store has, and was taken away: copy it again")
+            # What holds the erasing up in the store is no reason to keep what was erased in the copy.
+            finish_in_copy(written)
     except sqlite3.Error as error:
         _remove(path)
         raise StoreUnusable(path, f"cannot be written: {error}") from None
@@ -70,6 +75,6 @@ def _make(path: str, mode: int) -> None:
 
 
 def _remove(path: str) -> None:
-    for suffix in ("", "-journal"):
+    for suffix in ("", "-journal", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.unlink(path + suffix)

@@ -125,38 +125,13 @@ class Erasure:
             number = _number_of(connection)
             if _state_of(number) is State.ERASED:
                 if self._rewritten != number:
-                    self._write_anew(connection)
+                    _write_anew(connection)
                     self._rewritten = number
-                number = self._move(connection, number, State.REWRITTEN)
+                number = _move(connection, number, State.REWRITTEN)
             if _state_of(number) is State.REWRITTEN:
                 if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                     raise _HeldUp(_told_readers(_readers(self._db.path)), passes=True)
-                self._move(connection, number, State.CLEAN)
-
-    @staticmethod
-    def _write_anew(connection: sqlite3.Connection) -> None:
-        try:
-            connection.execute("VACUUM")
-        except sqlite3.DatabaseError as error:
-            if not (is_damage(error) and discard_damaged(connection)):
-                raise
-            connection.execute("VACUUM")
-
-    @staticmethod
-    def _move(connection: sqlite3.Connection, number: int, state: State) -> int:
-        """Note that a state is reached, unless somebody has erased more meanwhile; return its number."""
-        reached = number - number % 4 + (state or 4)
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            if _number_of(connection) != number:
-                raise _HeldUp("another process erases at the same time", passes=True)
-            connection.execute(f"PRAGMA user_version = {reached}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return reached
+                _move(connection, number, State.CLEAN)
 
     def _take_on(self, patience: float) -> None:
         self.is_due, self._patience, self._held_up_by = True, patience, ""
@@ -169,6 +144,43 @@ class Erasure:
             return os.stat(f"{self._db.path}-wal").st_size == 0
         except OSError:
             return True
+
+
+def finish_in_copy(connection: sqlite3.Connection) -> None:
+    """Finish the erasing in a copy of a store that nobody else has opened, outside of a transaction.
+
+    :raises sqlite3.Error: the copy cannot be written anew.
+    """
+    number = _number_of(connection)
+    if _state_of(number) is State.ERASED:
+        _write_anew(connection)
+    if _state_of(number) is not State.CLEAN:
+        connection.execute(f"PRAGMA user_version = {number - number % 4 + 4}")
+
+
+def _write_anew(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("VACUUM")
+    except sqlite3.DatabaseError as error:
+        if not (is_damage(error) and discard_damaged(connection)):
+            raise
+        connection.execute("VACUUM")
+
+
+def _move(connection: sqlite3.Connection, number: int, state: State) -> int:
+    """Note that a state is reached, unless somebody has erased more meanwhile; return its number."""
+    reached = number - number % 4 + (state or 4)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if _number_of(connection) != number:
+            raise _HeldUp("another process erases at the same time", passes=True)
+        connection.execute(f"PRAGMA user_version = {reached}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return reached
 
 
 def _number_of(connection: sqlite3.Connection) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import subprocess
 import sys
@@ -17,8 +16,8 @@ from test_append import said
 from test_redaction import SECRET, files_with
 
 from turnlog.cli import main
-from turnlog.projections import differences, history, search
-from turnlog.store import Store, Verified
+from turnlog.projections import history, search
+from turnlog.store import Store, erasure
 from turnlog.store.erasure import Erasure, State
 
 
@@ -43,7 +42,7 @@ def state_of(path: Path) -> State:
 
 
 @contextmanager
-def ending(path: Path, monkeypatch: pytest.MonkeyPatch, before: str = "_advance") -> Iterator[Store]:
+def ending(path: Path, monkeypatch: pytest.MonkeyPatch, before: str = "Erasure._advance") -> Iterator[Store]:
     """A store whose process ends before it takes a step of the erasing."""
 
     def ends(*_: object) -> None:
@@ -51,7 +50,7 @@ def ending(path: Path, monkeypatch: pytest.MonkeyPatch, before: str = "_advance"
 
     with Store(path) as store:
         with monkeypatch.context() as patched:
-            patched.setattr(Erasure, before, ends)
+            patched.setattr(f"turnlog.store.erasure.{before}", ends)
             yield store
         store.close()
 
@@ -74,7 +73,7 @@ def reader(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
 class TestAnother:
     """What is left of the erasing when the process that redacts has ended in the course of it."""
 
-    @pytest.mark.parametrize("before", ["_advance", "_write_anew", "_move"])
+    @pytest.mark.parametrize("before", ["Erasure._advance", "_write_anew", "_move"])
     def test_the_next_one_to_open_it_finishes_it(
         self, path: Path, monkeypatch: pytest.MonkeyPatch, before: str
     ) -> None:
@@ -97,9 +96,9 @@ class TestAnother:
         """Where the file was written anew and only the log was not emptied, that alone is done."""
         advance = Erasure._advance
 
-        def but_once(erasure: Erasure) -> None:
+        def but_once(self: Erasure) -> None:
             with reader(path):
-                advance(erasure)
+                advance(self)
 
         with Store(path) as store:
             store.redact("two", [1], reason="asked for")
@@ -111,7 +110,7 @@ class TestAnother:
                 store.close()
         assert state_of(path) is State.REWRITTEN
         with monkeypatch.context() as patched:
-            patched.delattr(Erasure, "_write_anew")
+            patched.delattr(erasure, "_write_anew")
             with Store(path) as store:
                 assert store.erasure_due() is None
                 assert files_with(path, SECRET) == []
@@ -157,7 +156,7 @@ class TestAnother:
 
     def test_another_s_redaction_is_not_taken_for_one_s_own(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What another process erases between the rewrite and the mark's going is erased from every file, too."""
-        move, moves = Erasure._move, []
+        move, moves = erasure._move, []
 
         def late(connection: sqlite3.Connection, number: int, state: State) -> int:
             moves.append(state)
@@ -167,7 +166,7 @@ class TestAnother:
             return move(connection, number, state)
 
         with Store(path) as store, monkeypatch.context() as patched:
-            patched.setattr(Erasure, "_move", staticmethod(late))
+            patched.setattr(erasure, "_move", late)
             assert store.redact("one", [2], reason="asked for").left_every_file
         assert moves == [State.REWRITTEN, State.REWRITTEN, State.CLEAN]
 
@@ -303,7 +302,7 @@ class TestFaults:
         monkeypatch.setattr("turnlog.store.erasure._PATIENCE", 0.0)
         with Store(path) as store:
             with monkeypatch.context() as patched:
-                patched.setattr(Erasure, "_write_anew", staticmethod(fails))
+                patched.setattr(erasure, "_write_anew", fails)
                 done = store.redact("one", [2], reason="asked for")
                 assert why in str(done.held_up_by)
                 assert store.event("one", 2).redacted
@@ -314,7 +313,7 @@ class TestFaults:
 
     def test_a_lock_that_is_not_had_for_the_mark(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What was committed is no error because the mark could not be changed: that is left to the next write."""
-        move = Erasure._move
+        move = erasure._move
 
         def locked_out(connection: sqlite3.Connection, number: int, state: State) -> int:
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -324,7 +323,7 @@ class TestFaults:
         monkeypatch.setattr("turnlog.store.erasure._PATIENCE", 0.0)
         with Store(path) as store:
             with monkeypatch.context() as patched:
-                patched.setattr(Erasure, "_move", staticmethod(locked_out))
+                patched.setattr(erasure, "_move", locked_out)
                 assert "another process" in str(store.redact("one", [2], reason="asked for").held_up_by)
             assert state_of(path) is State.ERASED
             store.append("one", [said()])
@@ -349,95 +348,22 @@ class TestFaults:
             assert store.erasure_due() is None
 
 
-def damaged(path: Path, tables: str) -> None:
-    """Fill the pages where tables and their indexes begin with garbage."""
-    with closing(sqlite3.connect(path)) as plain:
-        size = plain.execute("PRAGMA page_size").fetchone()[0]
-        roots = plain.execute("SELECT rootpage FROM sqlite_schema WHERE tbl_name LIKE ? AND rootpage > 0", (tables,))
-        content = [root for (root,) in roots.fetchall()]
-        plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    data = bytearray(path.read_bytes())
-    assert content
-    for root in content:
-        data[(root - 1) * size : root * size] = b"\xa5" * size
-    path.write_bytes(bytes(data))
-
-
-class TestDamage:
-    """Erasing depends on nothing that is derived from the log."""
-
-    @pytest.mark.parametrize("tables", ["spans", "timelines", "blocks", "search_data", "search_docsize"])
-    @pytest.mark.parametrize("erases", ["redact", "erase", "redaction"])
-    def test_garbage_in_what_is_derived(self, path: Path, tables: str, erases: str) -> None:
-        """Timelines and an index whose pages are garbage are thrown away, and made again when they are used."""
-        with Store(path) as store:
-            store.redact("two", [1], reason="asked for")
-            store.index.catch_up()
-            before = [message.content for message in history(store, "two").messages]
-        damaged(path, tables)
-        with Store(path) as store:
-            if erases == "redact":
-                assert store.redact("one", [2], reason="asked for").left_every_file
-            elif erases == "erase":
-                assert store.erase("one").left_every_file
-            else:
-                store.append("one", [{"type": "redaction", "target": 2, "reason": "asked for"}])
-                assert store.erasure_due() is None
-            assert files_with(path, SECRET) == []
-            assert store.db.row("PRAGMA integrity_check") == ("ok",)
-            assert [message.content for message in history(store, "two").messages] == before
-            assert [found.version for found in search(store, "filler")] == [2]
-            assert store.verify().faults == []
-            assert list(differences(store)) == []
-
-    @pytest.mark.parametrize("tables", ["spans", "timelines", "counts", "search", "search_checkpoint"])
-    def test_what_is_derived_is_missing(self, path: Path, tables: str) -> None:
-        """A store without a table of timelines or of the index can be redacted in."""
-        with Store(path) as store:
-            store.redact("two", [1], reason="asked for")
-            store.index.catch_up()
-            assert history(store, "one")
-        with closing(sqlite3.connect(path)) as plain:
-            plain.execute(f"DROP TABLE {tables}")
-        with Store(path) as store:
-            assert store.redact("one", [2], reason="asked for").left_every_file
-            assert files_with(path, SECRET) == []
-            assert [message.content for message in history(store, "one").messages][1] == "[redacted]"
-            assert [found.version for found in search(store, "filler")] == [2]
-
-    def test_garbage_in_the_log(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where pages of the log itself are garbage, the redaction says that the file cannot be written anew."""
-        monkeypatch.setattr("turnlog.store.erasure._PATIENCE", 0.0)
-        with Store(path, durability="normal") as store:
-            store.append("large", [said(f"filler {number} " * 200) for number in range(200)])
-        with closing(sqlite3.connect(path)) as plain:
-            size = plain.execute("PRAGMA page_size").fetchone()[0]
-            plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        data = bytearray(path.read_bytes())
-        at = data.index(b"filler 150 ") // size * size
-        data[at : at + size] = b"\xa5" * size
-        path.write_bytes(bytes(data))
-        with Store(path) as store:
-            done = store.redact("one", [2], reason="asked for")
-            assert "the file is damaged" in str(done.held_up_by)
-            assert store.event("one", 2).redacted
-
-
-def test_many_single_redactions(tmp_path: Path) -> None:
-    """A store that is searched and read between one redaction and the next goes on to be sound, and does not grow."""
-    path, count = tmp_path / "s.db", 120
-    with Store(path, durability="normal") as store:
-        store.append("c", [said(f"needle word{number}z " + "filler " * (number % 40)) for number in range(count)])
-        assert len(search(store, "needle", limit=count)) == len(history(store, "c").messages) == count
-        size = sum(file.stat().st_size for file in tmp_path.iterdir())
-        for number in random.Random(0).sample(range(count), count):
-            assert store.redact("c", [number + 1], reason="r").left_every_file
-            assert search(store, f"word{number}z") == []
-            assert history(store, "c").messages[number].content == "[redacted]"
-            assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= size
-        assert files_with(path, *(f"word{number}z" for number in range(count))) == []
-        assert store.verify(derived=lambda: differences(store)) == Verified(1, 2 * count)
-        assert store.db.row("PRAGMA integrity_check") == ("ok",)
+@pytest.mark.parametrize("before", ["Erasure._advance", "_write_anew", "_move"])
+def test_a_backup_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    """What holds the erasing up in a store does not put what was erased into a backup of it."""
+    with Store(path) as store:
+        store.append("three", [said("x")] * 20)
+    with ending(path, monkeypatch, before) as store:
+        redact(store)
+    target = path.with_name("copy")
+    with Store(path, read_only=True) as store:
+        assert store.erasure_due() is not None
+        store.backup(target)
+    assert state_of(target) is State.CLEAN
+    with Store(target) as copy:
+        assert copy.verify().faults == []
+        assert copy.redact("two", [1], reason="asked for").left_every_file
+    assert files_with(target, SECRET) == []
 
 
 def each_step() -> list[Callable[[Store], object]]:

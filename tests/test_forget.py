@@ -17,9 +17,8 @@ from views import summary
 
 from turnlog.importing import import_file
 from turnlog.projections import search
-from turnlog.store import Forgotten, InvalidArgument, NotFound, Store
+from turnlog.store import Forgotten, InvalidArgument, NotFound, Store, erasure
 from turnlog.store.append import insert
-from turnlog.store.erasure import Erasure
 from turnlog.store.terms import BETWEEN_TEXTS, Terms, texts_of
 
 NAME = "José"
@@ -182,13 +181,13 @@ class TestForget:
     @pytest.mark.parametrize("indexed", [False, True], ids=["", "indexed"])
     def test_in_one_go(self, path: Path, indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         """The file is written anew once, no file has the name in any form, and nothing else is redacted."""
-        written, write = [], Erasure._write_anew
+        written, write = [], erasure._write_anew
 
         def write_anew(connection: Any) -> None:
             written.append(1)
             write(connection)
 
-        monkeypatch.setattr(Erasure, "_write_anew", staticmethod(write_anew))
+        monkeypatch.setattr(erasure, "_write_anew", write_anew)
         with Store(path) as store:
             if indexed:
                 assert search(store, NAME)

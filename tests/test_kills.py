@@ -153,6 +153,15 @@ def test_erase(path: Path) -> None:
             assert (first.conversation is None) == store.event(first.uuid, 1).redacted
 
 
+def test_forget(path: Path) -> None:
+    """Forgetting redacts what says some words in every conversation, or in none."""
+    action = "store.forget(['secret2', 'secret4', 'secret7'], reason='asked for')"
+    assert erased(path, action, "child", {2: "secret2", 5: "secret7"}) == {True, False}
+    for kill in range(KILLS):
+        with Store(path.with_name(f"{kill}.db")) as store:
+            assert store.event("root", 4).redacted == store.event("child", 5).redacted
+
+
 def test_fork(path: Path) -> None:
     """A fork is there with its event, or is not there at all, and can be made then."""
     with Store(path) as store:
