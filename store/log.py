@@ -223,14 +223,19 @@ class Store(Reader):
             instance_of("against", against, Checkpoint, "a checkpoint")
         return verify(self.db, against, key, progress, derived)
 
-    def rename(self, conversation: str, name: str | None) -> None:
+    def rename(self, conversation: str, name: str | None, *, erase: bool = False) -> None:
         """Give a conversation another name, or none: its uuid stays.
+
+        Copies of the old name stay in the store's files until something is erased. With `erase` they leave them now,
+        as what is redacted does; `erasure_due` says if they have not.
 
         :raises NotFound: there is no such conversation.
         :raises NameTaken: another conversation has the name.
         """
         with self.db.transaction():
             streams.rename(self.db, conversation, name)
+            if erase:
+                self.db.erasure.begin()
 
     def backup(self, target: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> None:
         """Copy the live store, as it is at one moment, to a new file that the same people may read.

@@ -327,7 +327,7 @@ def test_a_position_of_any_size(store: Store) -> None:
 
 
 # What is not a value to be checked: flags, and what the caller's own code does.
-UNCHECKED = {"self", "store", "summaries", "dry_run", "backwards", "progress", "derived", "audit"}
+UNCHECKED = {"self", "store", "summaries", "dry_run", "erase", "backwards", "progress", "derived", "audit"}
 
 
 def parameters_of(prefix: str, function: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from test_append import said
 from test_forget import NAME
+from test_redaction import files_with
 from views import summary
 
 from turnlog.cli import main
@@ -41,7 +42,7 @@ class TestCommand:
             "      content: «José»?",
             "      meta.by: «José»",
             "still tells of it: José version 2, a summary of chat (--summaries redacts it too)",
-            "left: José: its name, José (`turnlog rename` gives it another)",
+            "left: José: its name, José (`turnlog rename --erase` takes it)",
             "left: one: frame.assistant José in 1 event from version 1 on",
             "2 events of 2 conversations would go",
         ]
@@ -91,3 +92,18 @@ class TestCommand:
         """What cannot be looked for or does not exist is refused in one line."""
         done = run(path, "redact", "--reason=r", *arguments)
         assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+
+    @pytest.mark.parametrize("to", [["another"], ["--drop"]])
+    def test_the_name_of_a_conversation(self, tmp_path: Path, to: list[str]) -> None:
+        """A name that is left can be taken with `rename --erase`: no file has it then, as one has without."""
+        path = tmp_path / "n.db"
+        with Store(path) as store:
+            store.append("José", [said("a")])
+            store.append("Josefine", [said("a")])
+            assert run(path, "rename", "Josefine", "b").exit_code == 0
+            assert files_with(path, "Josefine")
+            assert "left: José: its name" in run(path, "redact", "--match=jose", "--reason=r").stdout
+            done = run(path, "rename", "José", *to, "--erase")
+            assert (done.exit_code, done.stderr) == (0, "")
+            assert files_with(path, "José", "Josefine") == []
+            assert "its name" not in run(path, "redact", "--match=jose", "--reason=r").stdout

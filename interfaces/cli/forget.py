@@ -157,7 +157,7 @@ def _tell_forgotten(store: Store, done: Forgotten, dry_run: bool, as_json: bool)
 def _told_left(left: Left) -> str:
     text = output.one_line(left.text)
     if left.where == "name":
-        return f"its name, {text} (`turnlog rename` gives it another)"
+        return f"its name, {text} (`turnlog rename --erase` takes it)"
     return f"{output.safe(left.where)} {text} in {output.counted(left.events, 'event')} from version {left.first} on"
 
 

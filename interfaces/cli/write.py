@@ -107,19 +107,22 @@ def rewind(store: Store, conversation: str, version: int, scope: str | None, as_
 @click.argument("conversation")
 @click.argument("name", required=False)
 @click.option("--drop", is_flag=True, help="Leave it without a name: its uuid stays.")
+@click.option("--erase", is_flag=True, help="Write the file anew, so that no file has the old name any more.")
 @common.as_json
 @common.writing
-def rename(store: Store, conversation: str, name: str | None, drop: bool, as_json: bool) -> None:
+def rename(store: Store, conversation: str, name: str | None, drop: bool, erase: bool, as_json: bool) -> None:
     """Give a conversation another NAME, or drop it."""
     if (name is None) != drop:
         raise click.UsageError("give a NAME or --drop")
     identity = store.stream(conversation).uuid
-    store.rename(identity, name)
+    store.rename(identity, name, erase=erase)
     stream = store.stream(identity)
     if as_json:
         output.print_json({"conversation": stream.name, "uuid": stream.uuid})
     else:
         click.echo(f"{stream.uuid} is {'without a name' if stream.name is None else output.safe(stream.name)}")
+    if erase:
+        common.tell_erasure_due(store)
 
 
 @main.command()
