@@ -50,7 +50,7 @@ def measure(store: Store, size: int, transfers: int | None) -> list[tuple[str, s
     )
     pick = random.Random(size)
     versions = [pick.randint(1, size) for _ in range(REPEATS)]
-    raw = times(lambda _: raw_last(store, size), versions)
+    raw = times(lambda at: raw_last(store, at), versions)
     rows = [
         ("build, µs a span", f"{built / spans * 1e6:.1f}", "6 a message, 150 a structural event, 5 a span it ends"),
         ("disk, bytes a span", f"{(pages or (0,))[0] / spans:.0f}", "80 an event of the scope"),
@@ -89,9 +89,9 @@ def times(ask: Callable[[int], object], versions: list[int]) -> float:
     return median(measured)
 
 
-def raw_last(store: Store, size: int) -> list[object]:
-    """Read and decode 50 bodies as plain SQLite would."""
-    rows = store.db.rows("SELECT body FROM events WHERE conversation = 1 AND version > ? LIMIT 50", (size - 100,))
+def raw_last(store: Store, at: int) -> list[object]:
+    """Read and decode the 50 bodies up to a version as plain SQLite would."""
+    rows = store.db.rows("SELECT body FROM events WHERE conversation = 1 AND version > ? LIMIT 50", (at - 50,))
     return [msgspec.json.decode(body) for (body,) in rows]
 
 
