@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +13,7 @@ from turnlog.store import Event, Store
 from turnlog.store.arguments import instance_of, microseconds, text, whole_number
 from turnlog.store.spans import ROLES, RULES_THAT_HIDE, version_of
 from turnlog.store.streams import Stream
+from turnlog.store.terms import Terms
 from turnlog.store.words import phrases_of, texts_in
 
 from .render import FIELDS
@@ -67,23 +70,30 @@ def search(
     asked = None if conversation is None else store.stream(conversation)
     if not phrases:
         return []
-    marks = _Marks(store, asked)
     found: list[Found] = []
-    for identity, version in store.index.find(phrases, asked, scope, first, end):
-        event = store.event(identity, version)
-        each = marks.found(event, query, "")
-        if event.body_text is None or role not in (None, each.role) or assistant not in (None, each.assistant):
-            continue
-        found.append(msgspec.structs.replace(each, snippet=store.index.excerpt(event.body_text, phrases)))
-        if len(found) == limit:
-            break
+    with closing(Terms([query])) as terms:
+        marks = _Marks(store, asked, terms)
+        for identity, version in store.index.find(phrases, asked, scope, first, end):
+            event = store.event(identity, version)
+            each = marks.found(event, "")
+            if event.body_text is None or role not in (None, each.role) or assistant not in (None, each.assistant):
+                continue
+            found.append(msgspec.structs.replace(each, snippet=store.index.excerpt(event.body_text, phrases)))
+            if len(found) == limit:
+                break
     return found
 
 
-def mentions(content: Any, query: str) -> bool:
-    """Return whether a field, of several that an event has, has any of the words."""
-    said = " ".join(texts_in(content)).casefold()
-    return any(word.casefold() in said for word in query.split())
+def texts_by_origin(body: Mapping[str, Any]) -> dict[int, str]:
+    """Return what an event says in each of the fields that a message can show, by the message's origin."""
+    texts = {origin: " ".join(texts_in(body.get(field))) for origin, field in enumerate(FIELDS)}
+    return {origin: text for origin, text in texts.items() if text}
+
+
+def origins_with(terms: Terms, body: Mapping[str, Any]) -> set[int]:
+    """Return the origins of the messages that show, of an event, a field with any of the words of a term."""
+    texts = texts_by_origin(body)
+    return {list(texts)[number] for number in terms.partly_in(list(texts.values()))}
 
 
 class _Marks:
@@ -92,20 +102,21 @@ class _Marks:
     That is said of the conversation that was asked for or, if none was, of that which an event was appended to.
     """
 
-    def __init__(self, store: Store, asked: Stream | None) -> None:
+    def __init__(self, store: Store, asked: Stream | None, terms: Terms) -> None:
         self._store = store
+        self._terms = terms
         self._asked = asked
         self._lines: dict[tuple[str, str], tuple[Timeline, Line, int]] = {}
 
-    def found(self, event: Event, query: str, snippet: str) -> Found:
+    def found(self, event: Event, snippet: str) -> Found:
         """Return an event as it was found."""
         stream = self._asked or self._store.stream(event.conversation)
         item, assistant = None, None
         if event.scope is not None:
             timeline, line, latest = self._line(stream, event.scope)
             items = _shown_by(timeline, line, event.version, latest)
-            body = event.body
-            items = [each for each in items if mentions(body.get(FIELDS[each.origin]), query)] or items
+            origins = origins_with(self._terms, event.body) if len(items) > 1 else ()
+            items = [each for each in items if each.origin in origins] or items
             item = next((each for each in items if each.why is None), next(iter(items), None))
             if item is not None and item.assistant is not None:
                 assistant = line.rows.names(line.line)[item.assistant]

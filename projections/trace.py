@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
 import msgspec
 
 from turnlog.store import Store
@@ -9,10 +13,10 @@ from turnlog.store.arguments import instance_of
 from turnlog.store.events import Mode
 from turnlog.store.spans import ORIGINS, version_of
 from turnlog.store.streams import Stream
+from turnlog.store.terms import Terms
 from turnlog.store.words import phrases_of
 
-from .render import FIELDS
-from .search import mentions
+from .search import origins_with, texts_by_origin
 from .timelines.frames import SHARED
 from .timelines.modes import MODES, WhatIf
 from .timelines.spans import Span
@@ -54,14 +58,23 @@ def trace(store: Store, conversation: str, words: str, scope: str | None = None)
         if event.scope is None or event.body_text is None:
             continue
         scopes = store.scopes_in_use(stream) if event.scope == SHARED else [event.scope]
-        excerpt = store.index.excerpt(event.body_text, phrases)
+        excerpts = _excerpts(event.body, words)
+        whole = store.index.excerpt(event.body_text, phrases)
         for name in scopes if scope is None else set(scopes) & {scope}:
-            traced = _in_scope(Timeline(store, stream, name, WhatIf()), version, excerpt)
-            with_words = [
-                each for each in traced if mentions(event.body.get(FIELDS[ORIGINS.index(each.origin)]), words)
-            ]
-            found += with_words or traced
+            traced = _in_scope(Timeline(store, stream, name, WhatIf()), version, whole)
+            found += [
+                msgspec.structs.replace(each, excerpt=excerpts[each.origin])
+                for each in traced
+                if each.origin in excerpts
+            ] or traced
     return found
+
+
+def _excerpts(body: Mapping[str, Any], words: str) -> dict[str, str]:
+    """Return a line of each field of an event that has some of the words, by the origin of its message."""
+    with closing(Terms([words])) as terms:
+        texts = {origin: text for origin, text in texts_by_origin(body).items() if origin in origins_with(terms, body)}
+        return dict(zip((ORIGINS[origin] for origin in texts), terms.excerpts(list(texts.values())), strict=True))
 
 
 def _in_scope(timeline: Timeline, version: int, excerpt: str) -> list[Traced]:

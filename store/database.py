@@ -165,7 +165,7 @@ class Database:
                 yield
                 return
             self._refresh()
-            self._connection.execute("BEGIN")
+            self._retried(lambda: self._connection.execute("BEGIN"))
             try:
                 as_of = self._as_of()
                 if as_of != self._recalled_as_of:

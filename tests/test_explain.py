@@ -14,7 +14,7 @@ from logs import SCOPES, logs
 from views import DELETE, REMOVE, SHARED, SWAP, Event, assistant, clear, note, reply, result, rewind, summary, to, user
 
 from turnlog.cli import main
-from turnlog.projections import MODES, Explained, Span, explain, timeline
+from turnlog.projections import MODES, Explained, Span, explain, timeline, trace
 from turnlog.store import NotFound, Store
 
 FILTER = {"type": "userAndAssistantMessages"}
@@ -187,6 +187,7 @@ class TestCommand:
             "visible from 2 until 7, ended by clear, version 7",
         ]
         assert self.run(path, "explain", "c", "7").stdout == "version 7 adds no message\n"
+        assert self.run(path, "explain", "c", "7", "--at=3").stdout == "version 7 comes after version 3\n"
 
     def test_for_programs(self, path: Path) -> None:
         """`explain --json` gives a list of objects."""
@@ -201,6 +202,13 @@ class TestCommand:
         (found,) = [each for each in json.loads(prompt) if each["origin"] == "prompt" and each["version"] == 1]
         assert (found["ended_by"], found["kept_by"]) == (6, ["rolling-history"])
         assert self.run(path, "trace", "c", "nowhere").stdout == "nothing found\n"
+
+    def test_trace_of_one_field(self, tmp_path: Path) -> None:
+        """Of the texts of an event, `trace` shows the one that has the whole word, and no other."""
+        with Store(tmp_path / "one.db") as store:
+            store.append("c", [to("b", system="You handle invoices.", first_message="Which invoice is it?")])
+            (found,) = trace(store, "c", "Invoice")
+        assert (found.origin, found.excerpt) == ("first_message", "Which «invoice» is it?")
 
     @pytest.mark.parametrize("arguments", [["c", "9"], ["d", "1"], ["c", "1", "--at=99"]], ids=str)
     def test_refusals(self, path: Path, arguments: list[str]) -> None:

@@ -110,7 +110,9 @@ def explain(store: Store, conversation: str, version: int, at: int | datetime | 
     elif found:
         lifelines.explained(found)
     else:
-        click.echo(f"version {version} adds no message")
+        now = projections.history(store, conversation, at=at, last=0).version
+        why = f"comes after version {now}" if version > now else "adds no message"
+        click.echo(f"version {version} {why}")
 
 
 @main.command()

@@ -30,15 +30,17 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 @main.command()
 @click.argument("statement", metavar="SELECT…")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV, with the names of the columns first.")
-@click.option("--conversation", help="Catch up only the histories of this one before.")
+@click.option("--conversation", help="Catch up the histories of this conversation alone.")
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds that the statement may run.")
 @common.as_json
 @common.projecting
 def query(store: Store, statement: str, as_csv: bool, conversation: str | None, timeout: float, as_json: bool) -> None:
     """Run one SQL statement that reads, over everything in the store; - reads it from standard input.
 
-    The views `messages` and `handoffs` are made for it, and the tables `conversations` and `events` are what is stored.
-    A table shows the first 1,000 rows and the beginning of long texts; --csv and --json give everything.
+    Three views are made for it. `visible` has, of each message in each scope, from when until when a model could see
+    it: conversation, scope, version, origin, role, assistant, content, since, until, rule, by, cause, lost. `messages`
+    has what was said, and `handoffs` the transfers. The tables `conversations` and `events` are what is stored. A table
+    shows the first 1,000 rows and the beginning of long texts; --csv and --json give everything.
     """
     if as_csv and as_json:
         raise click.UsageError("give --csv or --json")

@@ -24,6 +24,7 @@ from turnlog.store.spans import (
     HidingRow,
     SpanRow,
     version_of,
+    versions_of,
 )
 from turnlog.store.streams import Stream
 from turnlog.store.times import Clock
@@ -54,8 +55,6 @@ class Timeline:
         self._audit = audit
         self._frames = Frames(store, stream)
         self.last_given: tuple[tuple[int | None, int | None, int], ReadGiven] | None = None
-
-    # Views
 
     def at(
         self,
@@ -147,10 +146,11 @@ class Timeline:
 
     def _hidden(self, line: Line, version: int, after: int | None) -> Iterator[Hidden]:
         rows, number = line
-        for low, high in rows.hiding_ranges(number, version, after):
+        for blocks in rows.hiding_blocks(number, version, after):
             entries = []
-            low = max(low, 0 if after is None else after + 1)
-            for item in self._items(line, rows.eventful(number, low, high, version), low, high, version):
+            for item in self._items(line, rows.eventful(number, blocks, version), *versions_of(blocks), version):
+                if after is not None and item.version <= after:
+                    continue
                 if item.why is not None:
                     entries.append(hidden_of(item.version, item.origin, item.why, None))
                 else:
@@ -339,8 +339,6 @@ class Timeline:
             characters += deltas[moment][1]
             found.append(Step(moment, visible, characters))
         return found
-
-    # Paths
 
     def paths(self, at: int) -> Paths:
         """Return the paths of this scope and of shared memory after a version."""

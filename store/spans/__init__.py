@@ -33,6 +33,7 @@ from .rows import (
     read_form,
     source_of,
     version_of,
+    versions_of,
 )
 from .writing import Writing as Spans
 
@@ -65,4 +66,5 @@ __all__ = [
     "read_form",
     "source_of",
     "version_of",
+    "versions_of",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from .rows import (
     BITS,
     HIDES,
     LATE,
     MANY,
+    MAX_BLOCKS,
     NEAR,
     NEVER,
     PLACES,
@@ -23,6 +25,7 @@ from .rows import (
     by_place,
     by_time,
     places_of,
+    versions_of,
 )
 from .tables import Tables
 
@@ -101,11 +104,16 @@ class Past(Tables):
                 break
         return found
 
-    def hiding_ranges(self, line: int, at: int, after: int | None) -> Iterator[tuple[int, int]]:
-        """Return in which ranges of versions something was hidden after version `at`, in order, beyond `after`."""
-        size = (1 << BITS) // PLACES
-        for block in self.blocks(line, HIDES, at, False, None if after is None else (after + 1) // size - 1):
-            yield block * size, block * size + size - 1
+    def hiding_blocks(self, line: int, at: int, after: int | None) -> Iterator[list[int]]:
+        """Return the blocks of versions in which something was hidden after version `at`, in order, beyond `after`.
+
+        They come in lists, of one at first and more each time, since it takes many where little is hidden.
+        """
+        beyond = None if after is None else block_of(PLACES * (after + 1)) - 1
+        blocks, size = self.blocks(line, HIDES, at, False, beyond), 1
+        while batch := list(islice(blocks, size)):
+            yield batch
+            size = min(2 * size, MAX_BLOCKS)
 
     def all_spans(self, line: int) -> list[SpanRow]:
         """Return every span, by place and time."""
@@ -164,16 +172,17 @@ class Past(Tables):
         )
         return [*natural, *moved]
 
-    def eventful(self, line: int, first: int, last: int, at: int) -> list[SpanRow]:
-        """Return the spans of what the events of a range placed, save of messages that were just placed and stayed."""
+    def eventful(self, line: int, blocks: list[int], at: int) -> list[SpanRow]:
+        """Return the spans of what the events of blocks placed, save of messages that were just placed and stayed."""
         natural = self._rows(
-            "WHERE line = ? AND place BETWEEN ? AND ? AND version IS NULL AND since <= ?"
-            f" AND ({LATE} OR until IS NOT NULL OR why IS NOT NULL OR removed IS NOT NULL)",
-            (line, PLACES * first, PLACES * last + PLACES - 1, at),
+            f"ON line = :line AND place BETWEEN block << {BITS} AND (block + 1 << {BITS}) - 1 AND version IS NULL"
+            f" AND since <= :at AND ({LATE} OR until IS NOT NULL OR why IS NOT NULL OR removed IS NOT NULL)",
+            {"line": line, "blocks": str(blocks), "at": at},
+            "(SELECT value AS block FROM json_each(:blocks)) CROSS JOIN ",
         )
         moved = self._rows(
             "INDEXED BY spans_moved WHERE line = ? AND version BETWEEN ? AND ? AND version IS NOT NULL AND since <= ?",
-            (line, first, last, at),
+            (line, *versions_of(blocks), at),
         )
         return [*natural, *moved]
 

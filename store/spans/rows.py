@@ -35,6 +35,7 @@ TEXT, OTHER, TEXT_ONLY = 1, 2, 4  # Bits of `parts`: it has text, other parts, a
 SHOWS, HIDES = 0, 1  # Kinds of blocks.
 BITS = 8  # A block has 256 places, which are 64 versions.
 NEAR = 4  # Blocks that are looked through at once for the last messages of a view.
+MAX_BLOCKS = 64  # Blocks that are looked through at once for what is hidden.
 STEP = 6  # One of the level above has 64 of these.
 MANY = 1000  # Rows from which on a page is read in one go.
 PLACES = 4  # Places a version has: its destination message, message or summary, then prompt, then first message.
@@ -211,6 +212,11 @@ def block_of(place: int) -> int:
 def places_of(block: int) -> tuple[int, int]:
     """Return the first and the last place of a block."""
     return block << BITS, (block + 1 << BITS) - 1
+
+
+def versions_of(blocks: list[int]) -> tuple[int, int]:
+    """Return the first and the last version whose places are in some blocks, which are in order."""
+    return places_of(blocks[0])[0] // PLACES, places_of(blocks[-1])[1] // PLACES
 
 
 def version_of(row: SpanRow) -> int:
