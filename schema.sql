@@ -131,7 +131,13 @@ SELECT
         CASE
             WHEN events.body IS NULL
                 AND coalesce(json_extract(events.frame, '$.parts'), json_extract(events.frame, '$.text')) IS NOT NULL
-            THEN '[redacted]'
+            THEN coalesce((
+                SELECT coalesce(json_extract(redaction.body, '$.replacement'), '[redacted]') FROM events AS redaction
+                WHERE redaction.conversation = events.conversation AND redaction.type = 'redaction'
+                    AND json_extract(redaction.frame, '$.target') = events.version
+                    AND json_extract(redaction.frame, '$.replacement') IS NOT NULL
+                ORDER BY redaction.version DESC LIMIT 1
+            ), '[redacted]')
             ELSE ''
         END
     ) AS content,
@@ -350,7 +356,13 @@ SELECT
     words.roles ->> ('$[' || (spans.form >> 3 & 3) || ']') AS role,
     names.name AS assistant,
     CASE
-        WHEN events.body IS NULL THEN '[redacted]'
+        WHEN events.body IS NULL THEN coalesce((
+                SELECT coalesce(json_extract(redaction.body, '$.replacement'), '[redacted]') FROM events AS redaction
+                WHERE redaction.conversation = events.conversation AND redaction.type = 'redaction'
+                    AND json_extract(redaction.frame, '$.target') = events.version
+                    AND json_extract(redaction.frame, '$.replacement') IS NOT NULL
+                ORDER BY redaction.version DESC LIMIT 1
+            ), '[redacted]')
         ELSE coalesce(json_extract(events.body, CASE spans.form & 7
             WHEN 0 THEN '$.content'
             WHEN 1 THEN '$.response'

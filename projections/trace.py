@@ -57,7 +57,7 @@ def trace(store: Store, conversation: str, words: str, scope: str | None = None)
         event = store.event(stream, version)
         if event.scope is None or event.body_text is None:
             continue
-        scopes = store.scopes_in_use(stream) if event.scope == SHARED else [event.scope]
+        scopes = [event.scope] if event.scope != SHARED else store.scopes_in_use(stream) if scope is None else [scope]
         excerpts = _excerpts(event.body, words)
         whole = store.index.excerpt(event.body_text, phrases)
         for name in scopes if scope is None else set(scopes) & {scope}:

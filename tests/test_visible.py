@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from logs import SCOPES, random_log
+from views import redact, user
 
-from turnlog.projections import query, timeline
+from turnlog.projections import history, query, timeline
 from turnlog.store import Store, StoreUnusable
 from turnlog.store.spans import ORIGINS, ROLES, RULES_THAT_HIDE
 
@@ -78,3 +79,15 @@ def test_what_cannot_be_caught_up_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreUnusable, match="its timelines are behind"):
             query(store, "SELECT * FROM visible")
         assert list(query(store, "SELECT content FROM messages")) == [("hi",)]
+
+
+def test_a_replacement() -> None:
+    """The views for SQL show what stands in place of a redacted text, as histories do, also once that is redacted."""
+    log = [user("a"), user("b"), user("c"), redact(1, "x"), redact(1), redact(2), redact(3, "y"), redact(7)]
+    with Store(":memory:") as store:
+        store.append("c", log)
+        expected = [message.content for message in history(store, "c")]
+        assert expected == ["x", "[redacted]", "[redacted]"]
+        for view in ("visible", "messages"):
+            rows = query(store, f"SELECT content FROM {view} WHERE scope = 'chat' ORDER BY version")
+            assert [content for (content,) in rows] == expected
