@@ -2,9 +2,9 @@
 
 from .adapt import Adapted, adapt
 from .anthropic import Anthropic
+from .groups import Adjustment
 from .openai import OpenAI
 from .stable_prefix import StablePrefix, request_tokens, stable_prefix
-from .turns import Adjustment
 from .wire import Wire
 
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (OpenAI(), Anthropic())}

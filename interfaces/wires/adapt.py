@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,10 @@ from turnlog.store import CachePoint, InvalidArgument
 from turnlog.store.arguments import instance_of
 from turnlog.store.errors import shown
 
+from .groups import Adjustment, Group, groups
+from .names import Legal, Naming
 from .parts import REASONING, told, tool_of
-from .turns import Adjustment, Legal, Part, Turn, turns
+from .turns import Part, Turn, turns
 from .wire import Block, Draft, Message, Wire
 
 # Said in the user's place where a provider wants the user to begin, or wants a message at all.
@@ -76,12 +78,12 @@ def drafted(history: History, wire: Wire) -> tuple[Draft, list[Adjustment]]:
     instance_of("history", history, History, "a history")
     changes: list[Adjustment] = []
     legal = Legal(wire.id_length)
-    draft = Draft(_tools(history, wire, legal, changes), [], [])
-    for turn in turns(history, legal, changes):
-        message = wire.message(turn, _blocks(turn, wire, changes), changes)
-        if not message.blocks:
-            changes.append(Adjustment(turn.version, f"blank {turn.role} message dropped"))
-        elif message.role == "system" and wire.hoists:
+    draft = Draft(tools_on(history.tools, wire, legal.tool, lambda what: _note_tools(history, what, changes)), [], [])
+    for turn in [turn for group in groups(history, changes) for turn in turns(group, legal, changes)]:
+        message = _written(turn, wire, changes)
+        if message is None:
+            continue
+        if message.role == "system" and wire.hoists:
             draft.system += message.blocks
             if draft.messages:
                 changes.append(Adjustment(turn.version, "system message hoisted before all others"))
@@ -89,19 +91,43 @@ def drafted(history: History, wire: Wire) -> tuple[Draft, list[Adjustment]]:
             _add(draft.messages, message, turn, wire, changes)
     if draft.messages and draft.messages[0].role not in wire.opens:
         first = draft.messages[0].blocks[0]
-        draft.messages.insert(0, _opening(first.version, first.inside, first.origin))
+        draft.messages.insert(0, opening(first))
         changes.append(Adjustment(first.version, "user message added before the first: the user has to begin"))
     return draft, changes
 
 
+def messages_of(group: Group, wire: Wire, naming: Naming) -> list[Message]:
+    """Return the messages that a group makes on a wire, joined among themselves."""
+    messages: list[Message] = []
+    changes: list[Adjustment] = []
+    for turn in turns(group, naming, changes):
+        message = _written(turn, wire, changes)
+        if message is not None:
+            _add(messages, message, turn, wire, changes)
+    return messages
+
+
+def _written(turn: Turn, wire: Wire, changes: list[Adjustment]) -> Message | None:
+    """Return a turn as a wire has it, or None if nothing is left of it."""
+    message = wire.message(turn, _blocks(turn, wire, changes), changes)
+    if not message.blocks:
+        changes.append(Adjustment(turn.version, f"blank {turn.role} message dropped"))
+        return None
+    return message
+
+
 def _add(messages: list[Message], message: Message, turn: Turn, wire: Wire, changes: list[Adjustment]) -> None:
-    last = messages[-1] if messages else None
-    if last is None or last.role != message.role or last.head != message.head or message.role not in wire.joins:
+    if not messages or not messages[-1].is_joined_by(message, wire):
         messages.append(message)
         return
-    last.blocks += message.blocks
+    messages[-1].blocks += message.blocks
     if turn.role != "tool":
-        changes.append(Adjustment(turn.version, f"joined to the {last.role} message before it"))
+        changes.append(Adjustment(turn.version, f"joined to the {message.role} message before it"))
+
+
+def opening(first: Block) -> Message:
+    """Return what the user says before the first item of a request, where the user has to begin."""
+    return _opening(first.version, first.inside, first.origin)
 
 
 def _opening(version: int, inside: int, origin: str) -> Message:
@@ -140,24 +166,30 @@ def _shown(turn: Turn, part: Part, wire: Wire, changes: list[Adjustment]) -> dic
     return {"type": "text", "text": told(value)}
 
 
-def _tools(history: History, wire: Wire, legal: Legal, changes: list[Adjustment]) -> list[dict[str, Any]]:
+def tools_on(
+    given: Iterable[dict[str, Any]], wire: Wire, named: Callable[[str], str], note: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Return tools as a wire has them, once each.
+
+    `named` returns the legal name of a tool, and `note` is given each change in one line.
+    """
     tools: list[dict[str, Any]] = []
     names: set[str] = set()
-    for given in history.tools:
-        tool = tool_of(given)
+    for each in given:
+        tool = tool_of(each)
         if tool is None or tool.name in names:
             why = "is no function" if tool is None else "is there already"
-            changes.append(_tool_change(history, f"tool {shown(given)} dropped: it {why}"))
+            note(f"tool {shown(each)} dropped: it {why}")
             continue
         names.add(tool.name)
-        name = legal.tool(tool.name)
+        name = named(tool.name)
         if name != tool.name:
-            changes.append(_tool_change(history, f"tool {shown(tool.name)} named {name}"))
+            note(f"tool {shown(tool.name)} named {name}")
         if tool.refused:
-            changes.append(_tool_change(history, f"parameters of tool {name} dropped: they are no object's"))
+            note(f"parameters of tool {name} dropped: they are no object's")
         tools.append(wire.tool(tool, name))
     return tools
 
 
-def _tool_change(history: History, what: str) -> Adjustment:
-    return Adjustment(history.tools_since or history.version, what)
+def _note_tools(history: History, what: str, changes: list[Adjustment]) -> None:
+    changes.append(Adjustment(history.tools_since or history.version, what))

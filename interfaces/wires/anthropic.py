@@ -11,8 +11,9 @@ from typing import Any
 
 from turnlog.store.errors import shown
 
+from .groups import Adjustment
 from .parts import REASONING, Media, Tool, media
-from .turns import Adjustment, Call, Turn
+from .turns import Call, Turn
 from .wire import Block, Draft, Message
 
 _IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))

@@ -11,8 +11,10 @@ from typing import Any
 
 from turnlog.store.errors import shown
 
+from .groups import Adjustment
+from .names import legal_name
 from .parts import Media, Tool, media
-from .turns import Adjustment, Call, Turn, legal_name
+from .turns import Call, Turn
 from .wire import Block, Draft, Message
 
 _IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))

@@ -8,8 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from turnlog.projections.cache_points import Places
 
+from .groups import Adjustment
 from .parts import Tool
-from .turns import Adjustment, Call, Turn
+from .turns import Call, Turn
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Message:
     role: str
     blocks: list[Block]
     head: dict[str, str] = field(default_factory=dict)
+
+    def is_joined_by(self, following: Message, wire: Wire) -> bool:
+        """Return whether the message that follows becomes one with this on a wire."""
+        return self.role == following.role and following.role in wire.joins and self.head == following.head
 
 
 @dataclass
