@@ -144,6 +144,23 @@ def test_tokens(wire: Wire) -> None:
     assert request_tokens(before, wire, len) == counted.kept + counted.lost
 
 
+@both
+def test_tokens_of_pieces_add_up(wire: Wire) -> None:
+    """A request is counted piece by piece, so that with any counter what is kept and what is lost add up to all."""
+    events = [*BEGUN, billing(SWAP)]
+    before, after = view(*events, at=4), view(*events)
+    texts: list[str] = []
+
+    def words(text: str) -> int:
+        texts.append(text)
+        return len(text.split()) + 1
+
+    found = stable_prefix(before, after, wire, words)
+    assert found.kept + found.lost == request_tokens(before, wire, words)
+    assert all(texts)
+    assert max(map(len, texts)) < request_tokens(before, wire, len)
+
+
 def test_tiktoken() -> None:
     """A tokenizer such as tiktoken's is a callable away."""
     tiktoken = pytest.importorskip("tiktoken")

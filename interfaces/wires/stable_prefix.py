@@ -16,9 +16,9 @@ from turnlog.store import CachePoint
 
 from .adapt import drafted
 from .breaker import breaker
+from .counting import Gauge
 from .wire import Block, Draft, Message, Wire
 
-CHARACTERS_A_TOKEN = 4
 Section = Literal["tools", "system", "messages"]
 
 
@@ -56,7 +56,8 @@ def stable_prefix(
 ) -> StablePrefix:
     """Compare the requests that two histories make on a wire, in the order of prefixes: tools, system, messages.
 
-    `tokens` counts those of a text; without it, 4 characters of the requests' JSON are a token.
+    `tokens` counts those of a text, and is given a request piece by piece: the tools, the system messages, each item of
+    a message. Without it, 4 characters of the requests' JSON are a token.
     """
     return prefix_of(Written.on(before, wire), Written.on(after, wire), tokens)
 
@@ -68,11 +69,11 @@ def request_tokens(history: History, wire: Wire, tokens: Callable[[str], int] | 
 
 def prefix_of(before: Written, after: Written, tokens: Callable[[str], int] | None = None) -> StablePrefix:
     """`stable_prefix` of requests that are written already."""
-    old, new = before.pieces, after.pieces
+    old, new, gauge = before.pieces, after.pieces, Gauge(tokens)
     agree = 0
     while agree < min(len(old), len(new)) and old[agree].text == new[agree].text:
         agree += 1
-    kept, everything = _count(old[:agree], tokens), before.tokens(tokens)
+    kept, everything = _count(old[:agree], gauge), before.tokens(tokens)
     broken = old[agree] if agree < len(old) else None
     return StablePrefix(
         point=after.places.point(new[agree - 1].place) if agree else None,
@@ -100,7 +101,7 @@ class Written:
 
     def tokens(self, tokens: Callable[[str], int] | None = None) -> int:
         """How many it has."""
-        return _count(self.pieces, tokens)
+        return _count(self.pieces, Gauge(tokens))
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,5 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _count(pieces: Iterable[_Piece], tokens: Callable[[str], int] | None) -> int:
-    text = "".join(piece.text for piece in pieces)
-    return -(-len(text) // CHARACTERS_A_TOKEN) if tokens is None else tokens(text)
+def _count(pieces: Iterable[_Piece], gauge: Gauge) -> int:
+    return gauge.tokens_of(sum(gauge.size(piece.text) for piece in pieces))
