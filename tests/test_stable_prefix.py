@@ -101,6 +101,18 @@ def test_a_removed_call(wire: Wire) -> None:
 
 
 @both
+def test_the_event_that_took_a_call(wire: Wire) -> None:
+    """What broke a prefix is the event that took a call between two requests, not one that had taken another of its id
+    in the same message before."""
+    removing = to("b", REMOVE, tool_call_id="t1", tools=TOOLS)
+    begun = [assistant("a", tools=TOOLS), user("go"), reply("x", "t1", "t1"), result("t1"), result("t1")]
+    events = [*begun, removing, removing]
+    for at in (6, 7):
+        found = stable_prefix(view(*events, at=at - 1), view(*events, at=at), wire)
+        assert (found.changed, found.version) == ("messages", at)
+
+
+@both
 def test_summaries_and_clears(wire: Wire) -> None:
     """A summary or a clear breaks the prefix at the first message it hides."""
     begun = 0 if wire is OPENAI else 1  # Anthropic's user has to begin.

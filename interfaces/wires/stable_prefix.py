@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from operator import eq
 from typing import Any, Literal
 
 import msgspec
 
-from turnlog.projections import History
+from turnlog.projections import History, VisibleMessage
 from turnlog.projections.cache_points import Places
 from turnlog.store import CachePoint
 
 from .adapt import drafted
-from .breaker import breaker
+from .breaker import Hiders, breaker
 from .counting import Gauge
 from .wire import Block, Draft, Message, Wire
 
@@ -100,7 +99,7 @@ class Written:
         return cls(history, draft.places, [*_pieces(draft, wire)])
 
     def tokens(self, tokens: Callable[[str], int] | None = None) -> int:
-        """How many it has."""
+        """Return how many tokens it has."""
         return _count(self.pieces, Gauge(tokens))
 
 
@@ -115,38 +114,69 @@ class _Piece:
 
 
 def _pieces(draft: Draft, wire: Wire) -> Iterator[_Piece]:
-    yield _Piece("tools", _json(draft.tools) if draft.tools else "", Places.TOOLS)
+    yield _Piece("tools", to_text(draft.tools), Places.TOOLS)
     if wire.hoists:
-        system = [block.value for block in draft.system]
-        yield _Piece("system", _json(system) if system else "", Places.SYSTEM, draft.system)
+        yield _Piece("system", to_text([block.value for block in draft.system]), Places.SYSTEM, draft.system)
     place = Places.SYSTEM
     for message in draft.messages:
-        if message.role == "system":
+        for text, blocks in pieces_of(message, wire):
+            if message.role != "system":
+                place += 1
             section: Section = "messages" if place > Places.SYSTEM else "system"
-            yield _Piece(section, _json(wire.written(message)), place, message.blocks)
-            continue
-        for number, block in enumerate(message.blocks):
-            place += 1
-            # With the first item comes what the message has beside its items.
-            value = block.value if number else wire.written(Message(message.role, [block], message.head))
-            yield _Piece("messages", _json(value), place, (block,))
+            yield _Piece(section, text, place, blocks)
+
+
+def pieces_of(message: Message, wire: Wire, joins: bool = False) -> Iterator[tuple[str, Sequence[Block]]]:
+    """Return the pieces of a message, each as its JSON and its items; `joins` says that it joins the one before it.
+
+    A system message is one piece, and each item of another message one.
+    """
+    if message.role == "system":
+        yield to_text(wire.written(message)), message.blocks
+        return
+    for number, block in enumerate(message.blocks):
+        # With the first item comes what the message has beside its items.
+        is_first = number == 0 and not joins
+        yield to_text(wire.written(Message(message.role, [block], message.head)) if is_first else block.value), (block,)
+
+
+def to_text(value: dict[str, Any] | list[dict[str, Any]]) -> str:
+    """Return a part of a request as JSON; nothing if it is empty."""
+    return msgspec.json.encode(value).decode() if value else ""
+
+
+def count_alike(old: Sequence[Block], new: Sequence[Block]) -> int:
+    """Return how many of the first items of two pieces are the same, of the same messages."""
+    same = (one.value == two.value and one.source == two.source for one, two in zip(old, new, strict=False))
+    return sum(takewhile(bool, same))
 
 
 def _breaker(old: Sequence[_Piece], new: Sequence[_Piece], agree: int, before: History, after: History) -> int | None:
-    """The version of the event by which an earlier request's piece number `agree` is not there in a later one."""
+    """Return the version of the event by which piece `agree` of an earlier request is not in its place in a later."""
     if old[agree].section == "tools":
         return after.tools_since
     there = new[agree].blocks if agree < len(new) else ()
-    at = sum(len(piece.blocks) for piece in old[:agree]) + sum(takewhile(bool, map(eq, old[agree].blocks, there)))
-    return breaker(_blocks(old), _blocks(new), at, before, after)
+    at = sum(len(piece.blocks) for piece in old[:agree]) + count_alike(old[agree].blocks, there)
+    was, now = _blocks(old), _blocks(new)
+    came = now[at] if at < len(now) else None
+    shown: dict[tuple[int, str], VisibleMessage] = {(each.version, each.origin): each for each in before.messages}
+    return breaker(
+        was[at] if at < len(was) else None,
+        came,
+        came is not None and came.source not in {block.source for block in was},
+        reversed(was[:at]),
+        Hiders(
+            after.timeline,
+            after.timeline.line(after.version),
+            after.version,
+            before.version,
+            lambda version, origin: shown.get((version, origin)),
+        ),
+    )
 
 
 def _blocks(pieces: Iterable[_Piece]) -> list[Block]:
     return [block for piece in pieces for block in piece.blocks]
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _count(pieces: Iterable[_Piece], gauge: Gauge) -> int:
