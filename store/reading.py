@@ -235,6 +235,21 @@ class Reader:
             )
             yield from starmap(partial(Event, segment.uuid), rows)
 
+    def redaction_count(self, conversation: str | Stream) -> int:
+        """Return how many redactions `redactions` returns; it grows whenever a text that a view shows may change.
+
+        :raises NotFound: there is no such conversation.
+        """
+        count = 0
+        for segment in self.stream(conversation).lineage:
+            row = self.db.row(
+                "SELECT count(*) FROM events WHERE conversation = ? AND type = 'redaction' AND type <> 'message'"
+                " AND version >= ?",
+                (segment.key, segment.first),
+            )
+            count += 0 if row is None else int(row[0])
+        return count
+
     def follow(self, after: int = 0, conversation: str | None = None) -> Iterator[Event]:
         """The events of the whole store after a position, in the order of positions, up to the present.
 

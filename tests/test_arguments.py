@@ -127,6 +127,7 @@ STORE: dict[str, Call] = {
     "event.conversation": lambda s, v: s.event(v, 1),
     "event.version": lambda s, v: s.event("c", v),
     "redactions.conversation": lambda s, v: s.redactions(v),
+    "redaction_count.conversation": lambda s, v: s.redaction_count(v),
     "follow.after": lambda s, v: s.follow(v),
     "follow.conversation": lambda s, v: s.follow(0, v),
 }

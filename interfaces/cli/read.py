@@ -14,7 +14,7 @@ from turnlog import projections
 from turnlog.store import Event, Store
 from turnlog.store.events import Mode
 
-from ..costs import cost
+from ..costs import costs
 from ..tokens import counter
 from ..wires import WIRES, adapt, stable_prefix
 from . import common, output
@@ -132,22 +132,22 @@ def handoffs(
     of_versions = common.checked_modes(store, conversation, modes)
     found = projections.handoffs(store, conversation, scope, mode, of_versions)
     count = None if tokenizer is None else counter(tokenizer)
-    costs = []
+    counted = []
     with common.progress("counting", as_json) as progress:
-        for handoff in found:
-            costs.append(cost(store, handoff, (mode, of_versions), count, compare))
-            progress(len(costs), len(found))
+        for each in costs(store, found, (mode, of_versions), count, compare):
+            counted.append(each)
+            progress(len(counted), len(found))
     if as_json:
         output.print_json(
             [
                 {**msgspec.to_builtins(handoff), "costs": [each.to_dict() for each in own]}
-                for handoff, own in zip(found, costs, strict=True)
+                for handoff, own in zip(found, counted, strict=True)
             ]
         )
     elif found:
-        output.handoffs(found, costs)
+        output.handoffs(found, counted)
         if compare:
-            output.totals(costs)
+            output.totals(counted)
     else:
         click.echo("no transfers")
 

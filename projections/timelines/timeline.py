@@ -112,6 +112,10 @@ class Timeline:
         with self.store.db.snapshot():
             return question(line, version)
 
+    def tried(self, version: int, mode: Mode, question: Callable[[Line], T]) -> T:
+        """Return what a question gives that is asked of this timeline as if the transfer of `version` had a mode."""
+        return Lines.of(self.store).tried(self.stream, self.scope, self.what_if, version, mode, question)
+
     def __getitem__(self, version: int) -> History:
         """Return the view at a version."""
         return self.at(version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -74,6 +75,14 @@ class Tip:
         self._new_facts: dict[tuple[str, int], str | None] = {}
         self._notes: list[tuple[int, str, str]] = []
         self._alive: set[tuple[int, int]] = set()
+
+    def copy(self) -> Tip:
+        """Return a tip of the same rows that knows the same, for one more event; nothing is left to be written."""
+        copied = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(copied, name, value.copy())
+        return copied
 
     # Facts
 

@@ -210,6 +210,21 @@ class Past(Tables):
             "INDEXED BY spans_ended WHERE line = ? AND until = ? AND until IS NOT NULL ORDER BY place", (line, version)
         )
 
+    def changed_between(self, line: int, first: int, last: int) -> list[SpanRow]:
+        """Return the spans that began or ended with the events of a range, by time."""
+        natural = self._rows(
+            "WHERE line = ? AND place BETWEEN ? AND ? AND since = place / 4",
+            (line, PLACES * first, PLACES * last + PLACES - 1),
+        )
+        late = self._rows(
+            f"INDEXED BY spans_late WHERE line = ? AND since BETWEEN ? AND ? AND {LATE}", (line, first, last)
+        )
+        ended = self._rows(
+            "INDEXED BY spans_ended WHERE line = ? AND until BETWEEN ? AND ? AND until IS NOT NULL AND since < ?",
+            (line, first, last, first),
+        )
+        return sorted([*natural, *late, *ended], key=by_time)
+
     def changed_since(self, line: int, version: int, shared: int) -> list[SpanRow]:
         """Return the spans that began or ended after a version, of the scope's own or of shared memory, by time."""
         natural = self._rows(
@@ -253,6 +268,12 @@ class Past(Tables):
             (line, name, at),
         )
         return None if row is None else row[0]
+
+    def secret(self, line: int) -> bytes:
+        """Return what the hashes of call ids are made with."""
+        row = self.db.row(f"SELECT secret FROM {self.schema}.timelines WHERE line = ?", (line,))
+        assert row is not None
+        return bytes(row[0])
 
     def names(self, line: int) -> list[str]:
         """Return the assistants' names, in the order of their numbers."""
