@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from turnlog.store import Store
-from turnlog.store.events import MessageFrame, Mode, ResponseFrame, SummaryFrame, TransferFrame
-from turnlog.store.spans import NEVER, SpanRow, version_of
+from turnlog.store.events import Mode, TransferFrame
+from turnlog.store.spans import SpanRow, version_of
 
-from .history import active_at, messages_of, sources_of
-from .problems import Found, Problem, is_within, listed, tools_known
+from .causes import Causes, Facts
+from .history import messages_of, sources_of
+from .problems import Problem, listed
 from .reading import Reading
 from .redactions import Redactions
 from .render import VisibleMessage
 from .timelines.catch_up import Line
-from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, decode_removed, visible_calls
+from .timelines.item import decode_removed
 from .timelines.spans import Hidden, hidden_of
 from .timelines.timeline import Timeline, timeline_of
 
@@ -65,164 +66,100 @@ def handoffs(
     found = []
     for name in scopes:
         timeline = timeline_of(store, reading.stream, name, mode, modes)
-        found += timeline.ask(reading.version, lambda line, _, of=timeline: list(_of_scope(of, line, reading)))  # type: ignore[misc]
+        found += timeline.ask(reading.version, lambda line, _, of=timeline: _of_scope(of, line, reading))  # type: ignore[misc]
     return sorted(found, key=lambda handoff: handoff.version)
 
 
-def _of_scope(timeline: Timeline, line: Line, reading: Reading) -> Iterator[Handoff]:
-    transfers = [
-        (version, frame)
-        for version, frame in timeline.store.structural(timeline.stream, ("transfer",), {timeline.scope})
-        if isinstance(frame, TransferFrame)
-    ]
+def _of_scope(timeline: Timeline, line: Line, reading: Reading) -> list[Handoff]:
+    structural = timeline.store.structural(timeline.stream, ("transfer",), {timeline.scope})
+    transfers = {version: frame for version, frame in structural if isinstance(frame, TransferFrame)}
     if not transfers:
-        return
+        return []
+    facts = Facts(timeline, line)
+    causes = Causes(timeline, line, facts, list(transfers))
+    reasons = _reasons(timeline, reading.redactions, list(transfers))
+    visible = {version: visible for version, visible, _ in line.rows.counts(line.line, max(transfers))}
     path = timeline.paths(reading.version).own
-    sweep = _Sweep(timeline, line)
-    reasons = _reasons(timeline, reading.redactions, [version for version, _ in transfers])
-    for version, frame in transfers:
-        yield _handoff(timeline, line, reading, sweep, version, frame, reasons.get(version), not path.has(version))
+    found = []
+    for step in _steps(timeline, line, reading, list(transfers)):
+        version, frame, active = step.version, transfers[step.version], facts.active(step.version - 1)
+        gone = [key[0] for key in step.ended if key not in step.began]
+        after = visible[version]
+        found.append(
+            Handoff(
+                conversation=reading.conversation,
+                scope=timeline.scope,
+                version=version,
+                from_=None if active is None else active.name,
+                to=frame.to,
+                mode=timeline.what_if.of(version, frame),
+                context="all" if frame.context is None else frame.context.type,
+                before=after - len(step.added) + len(gone),
+                after=after,
+                kept=after - len(step.added),
+                hid=_hid(timeline, step),
+                added=step.added,
+                tool_call_id=frame.tool_call_id,
+                reason=reasons.get(version),
+                inferred=bool(frame.inferred),
+                problems=listed(causes.of(version, gone)),
+                abandoned=not path.has(version),
+            )
+        )
+    return found
 
 
-def _handoff(
-    timeline: Timeline,
-    line: Line,
-    reading: Reading,
-    sweep: _Sweep,
-    version: int,
-    frame: TransferFrame,
-    reason: str | None,
-    abandoned: bool,
-) -> Handoff:
-    rows, number = line
-    active = active_at(line, version - 1)
-    began = {(version_of(row), row.origin): row for row in rows.began_at(number, version) if row.why is None}
-    ended = {(version_of(row), row.origin): row for row in rows.ended_at(number, version) if row.why is None}
-    hid = []
-    for (placed, origin), row in ended.items():
-        now = began.get((placed, origin))
+class _Step(NamedTuple):
+    """The visible spans that ended and began with a transfer, by what they are of, and the messages that it added."""
+
+    version: int
+    ended: dict[tuple[int, int], SpanRow]
+    began: dict[tuple[int, int], SpanRow]
+    added: list[VisibleMessage]
+
+
+def _steps(timeline: Timeline, line: Line, reading: Reading, versions: Sequence[int]) -> Iterator[_Step]:
+    """Return what some transfers changed, in order."""
+    steps = {version: _Step(version, {}, {}, []) for version in versions}
+    for row in line.rows.changed_with(line.line, versions):
+        if row.why is not None:
+            continue
+        key = version_of(row), row.origin
+        if row.since in steps:
+            steps[row.since].began[key] = row
+        if row.until in steps:
+            steps[row.until].ended[key] = row
+    added = [(step, row) for step in steps.values() for key, row in step.began.items() if key not in step.ended]
+    added.sort(key=lambda each: each[1].place)
+    messages = messages_of(timeline, line, [row for _, row in added], reading.redactions)
+    for (step, _), message in zip(added, messages, strict=True):
+        step.added.append(message)
+    return iter(steps.values())
+
+
+def _hid(timeline: Timeline, step: _Step) -> list[Hidden]:
+    """Return what a transfer hid, by version, origin and call."""
+    found = []
+    for (placed, origin), row in step.ended.items():
+        now = step.began.get((placed, origin))
         if now is None:
-            hid.append(hidden_of(placed, origin, (row.rule or 0, version if row.by is None else row.by), None))
+            by = step.version if row.by is None else row.by
+            found.append(hidden_of(placed, origin, (row.rule or 0, by), None))
             continue
         already = decode_removed(row.removed)
         for call, taken in decode_removed(now.removed).items():
             if call not in already:
-                hid.append(hidden_of(placed, origin, taken, timeline.call_id(placed, call)))
-    added = [row for key, row in began.items() if key not in ended]
-    before, _ = rows.totals(number, version - 1)
-    after, _ = rows.totals(number, version)
-    return Handoff(
-        conversation=reading.conversation,
-        scope=timeline.scope,
-        version=version,
-        from_=None if active is None else active.name,
-        to=frame.to,
-        mode=timeline.what_if.of(version, frame),
-        context="all" if frame.context is None else frame.context.type,
-        before=before,
-        after=after,
-        kept=after - len(added),
-        hid=sorted(hid, key=lambda hidden: (hidden.version, hidden.origin, hidden.call or "")),
-        added=messages_of(timeline, line, added, reading.redactions),
-        tool_call_id=frame.tool_call_id,
-        reason=reason,
-        inferred=bool(frame.inferred),
-        problems=listed(sweep.caused_by(version, [key[0] for key in ended if key not in began])),
-        abandoned=abandoned,
-    )
+                found.append(hidden_of(placed, origin, taken, timeline.call_id(placed, call)))
+    return sorted(found, key=lambda hidden: (hidden.version, hidden.origin, hidden.call or ""))
 
 
 def _reasons(timeline: Timeline, redactions: Redactions, versions: list[int]) -> dict[int, str]:
     """Return the reasons that transfers give, of those that are not redacted."""
     found = {}
     for event in sources_of(timeline, versions):
-        reason = None if redactions.text(event) is not None else event.body.get("reason")
-        if isinstance(reason, str):
-            found[event.version] = reason
+        # Most give none, and have long prompts instead.
+        if redactions.text(event) is None and '"reason"' in (event.body_text or ""):
+            reason = event.body.get("reason")
+            if isinstance(reason, str):
+                found[event.version] = reason
     return found
-
-
-class _Sweep:
-    """Goes along a timeline once, and says which findings each transfer has caused."""
-
-    def __init__(self, timeline: Timeline, line: Line) -> None:
-        self._timeline, self._line = timeline, line
-        rows = [row for row in line.rows.all_spans(line.line) if row.why is None]
-        rows = [row for row in rows if row.calls or row.origin in (PROMPT, FIRST_MESSAGE, SUMMARY)]
-        self._begins = sorted(rows, key=lambda row: row.since, reverse=True)
-        self._ends: dict[int, list[SpanRow]] = defaultdict(list)
-        for row in rows:
-            if row.until is not None:
-                self._ends[row.until].append(row)
-        self._moments = sorted(self._ends, reverse=True)
-        self._notes: dict[int, list[Found]] = defaultdict(list)
-        for version, rule, call in line.rows.notes(line.line, NEVER):
-            self._notes[version].append((version, rule, call))
-        self._prompts: dict[int, SpanRow] = {}
-        self._firsts: dict[int, SpanRow] = {}
-        self._summaries: dict[int, SpanRow] = {}
-        self._calls: dict[str, dict[tuple[int, int], str]] = defaultdict(dict)
-
-    def caused_by(self, version: int, hid: list[int]) -> set[Found]:
-        """Return the findings that a transfer has caused, which hid what the events of `hid` placed."""
-        self._go_to(version - 1)
-        before = {*self._of_prompts(version - 1), *self._of_summaries(version - 1, hid)}
-        had = tools_known(self._timeline, self._line, version - 1)
-        self._go_to(version)
-        found = {*self._of_prompts(version), *self._of_summaries(version, hid)} - before
-        tools = tools_known(self._timeline, self._line, version)
-        for name, calls in self._calls.items() if tools is not None else ():
-            if name not in (tools or ()) and (had is None or name in had):
-                found |= {(placed, "foreign-tool-calls", call) for (placed, _), call in calls.items()}
-        return found | set(self._notes[version])
-
-    def _go_to(self, version: int) -> None:
-        while (self._moments and self._moments[-1] <= version) or (self._begins and self._begins[-1].since <= version):
-            # What ends with an event goes before what begins with it.
-            if self._moments and (not self._begins or self._moments[-1] <= self._begins[-1].since):
-                for row in self._ends[self._moments.pop()]:
-                    self._change(row, False)
-            else:
-                self._change(self._begins.pop(), True)
-
-    def _change(self, row: SpanRow, begins: bool) -> None:
-        kept = {PROMPT: self._prompts, FIRST_MESSAGE: self._firsts, SUMMARY: self._summaries}.get(row.origin)
-        if kept is not None and begins:
-            kept[row.place] = row
-        elif kept is not None:
-            kept.pop(row.place, None)
-        if row.calls:
-            version = version_of(row)
-            frame = self._timeline.frame(version)
-            assert isinstance(frame, MessageFrame | ResponseFrame)
-            for index in visible_calls(row.form, row.removed):
-                call = frame.tool_calls[index]
-                if begins:
-                    self._calls[call.name][version, index] = call.id
-                else:
-                    self._calls[call.name].pop((version, index), None)
-
-    def _of_prompts(self, at: int) -> Iterator[Found]:
-        prompts = self._prompts.values()
-        if len({row.assistant for row in prompts}) > 1:
-            yield max(map(version_of, prompts)), "several-prompts", ""
-        active = active_at(self._line, at)
-        if active is not None and not prompts:
-            yield active.since, "no-prompt", ""
-        seen: set[int | None] = set()
-        for place in sorted(self._firsts):
-            row = self._firsts[place]
-            if row.assistant in seen:
-                yield version_of(row), "repeated-first-message", ""
-            seen.add(row.assistant)
-
-    def _of_summaries(self, at: int, hid: list[int]) -> Iterator[Found]:
-        for row in self._summaries.values() if hid else ():
-            frame = self._timeline.frame(version_of(row))
-            if not isinstance(frame, SummaryFrame) or frame.first is None or frame.last is None:
-                continue
-            if any(frame.first <= version <= frame.last for version in hid):
-                for item in self._timeline.items(self._line, frame.first, frame.last, at):
-                    if item.why is not None and item.origin != PROMPT and is_within(self._timeline, item, row, frame):
-                        yield version_of(row), "summary-tells-hidden", ""
-                        break

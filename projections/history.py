@@ -226,21 +226,28 @@ def sources_of(timeline: Timeline, versions: Sequence[int]) -> list[Source]:
 
 def active_at(line: Line, at: int) -> Active | None:
     """Return the assistant that was active after a version."""
-    value = line.rows.fact(line.line, "active", at)
+    return active_of(line.rows.fact(line.line, "active", at))
+
+
+def active_of(value: str | None) -> Active | None:
+    """Return the assistant that the fact `active` tells of."""
     return None if value is None else msgspec.json.decode(value, type=Active)
 
 
 def profile_at(line: Line, name: str, at: int) -> Profile:
     """Return what was known of an assistant after a version."""
-    value = line.rows.fact(line.line, f"known:{name}", at)
+    return profile_of(line.rows.fact(line.line, f"known:{name}", at))
+
+
+def profile_of(value: str | None) -> Profile:
+    """Return what the fact `known:` of an assistant tells of it."""
     return Profile() if value is None else msgspec.json.decode(value, type=Profile)
 
 
 def _given(timeline: Timeline, moment: Moment, reading: Reading) -> Given:
-    if moment.active is None:
+    active, known = active_of(moment.active), profile_of(moment.known)
+    if active is None:
         return Given()
-    active = msgspec.json.decode(moment.active, type=Active)
-    known = Profile() if moment.known is None else msgspec.json.decode(moment.known, type=Profile)
     # Tools are long and seldom change: what they were decoded to is kept as long as nothing more is redacted.
     key = (known.tools, known.model, len(reading.redactions))
     last = timeline.last_given

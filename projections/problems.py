@@ -17,6 +17,7 @@ from .timelines.catch_up import Line
 from .timelines.frames import SHARED
 from .timelines.item import FIRST_MESSAGE, PROMPT, SUMMARY, TOOL, Item, visible_calls
 from .timelines.timeline import Timeline
+from .timelines.tip import Profile
 
 ADVICE = {
     "several-prompts": "prompts of different assistants are in force at once: transfer with a swap mode, or clear one",
@@ -131,8 +132,12 @@ def _of_prompts(line: Line, at: int, visible: list[SpanRow]) -> Iterator[Found]:
 def tools_known(timeline: Timeline, line: Line, at: int) -> frozenset[str] | None:
     """Return the names of the active assistant's tools after a version; None if nothing was said of them."""
     active = active_at(line, at)
-    known = None if active is None else profile_at(line, active.name, at)
-    frame = None if known is None or known.tools is None else timeline.frame(known.tools)
+    return None if active is None else tools_named(timeline, profile_at(line, active.name, at))
+
+
+def tools_named(timeline: Timeline, known: Profile) -> frozenset[str] | None:
+    """Return the names of the tools that an assistant is known to have; None if nothing was said of them."""
+    frame = None if known.tools is None else timeline.frame(known.tools)
     names = frame.tools if isinstance(frame, AssistantFrame | TransferFrame) else None
     return None if names is None else frozenset(names)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from .rows import (
     BITS,
+    HAS_CALLS,
     HIDES,
     LATE,
     MANY,
@@ -17,6 +18,7 @@ from .rows import (
     SHARED_BIT,
     SHOWN_COLUMNS,
     SHOWS,
+    SPAN_COLUMNS,
     HidingRow,
     Moment,
     ShownRow,
@@ -225,6 +227,32 @@ class Past(Tables):
         )
         return sorted([*natural, *late, *ended], key=by_time)
 
+    def changed_with(self, line: int, versions: Sequence[int]) -> list[SpanRow]:
+        """Return the spans that began or ended with one of some events; one that did both comes twice."""
+        found: list[SpanRow] = []
+        for rest in (
+            f"ON line = ? AND place BETWEEN {PLACES} * value AND {PLACES} * value + {PLACES - 1} WHERE since = value",
+            f"INDEXED BY spans_late ON line = ? AND since = value AND {LATE}",
+            "INDEXED BY spans_ended ON line = ? AND until = value AND until IS NOT NULL",
+        ):
+            rows = self.db.rows(
+                f"SELECT {SPAN_COLUMNS} FROM json_each(?) CROSS JOIN {self.schema}.spans {rest}",
+                (str(list(versions)), line),
+            )
+            found += map(SpanRow._make, rows)
+        return found
+
+    def with_origins(self, line: int, origins: Sequence[int]) -> list[SpanRow]:
+        """Return the visible spans of messages of some origins, by place and time."""
+        return self._rows(
+            "WHERE line = ? AND why IS NULL AND form & 7 IN (SELECT value FROM json_each(?)) ORDER BY place, since",
+            (line, str(list(origins))),
+        )
+
+    def with_calls(self, line: int) -> list[SpanRow]:
+        """Return the visible spans of messages that have calls, by place and time."""
+        return self._rows(f"WHERE line = ? AND why IS NULL AND form >= {HAS_CALLS} ORDER BY place, since", (line,))
+
     def changed_since(self, line: int, version: int, shared: int) -> list[SpanRow]:
         """Return the spans that began or ended after a version, of the scope's own or of shared memory, by time."""
         natural = self._rows(
@@ -259,6 +287,12 @@ class Past(Tables):
             (line, at),
         )
         return {name: (since, value) for name, since, value in rows}
+
+    def fact_history(self, line: int) -> list[tuple[str, int, str | None]]:
+        """Return every fact that ever held: its name, the version that it held from, and its value, by version."""
+        return self.db.rows(
+            f"SELECT name, since, value FROM {self.schema}.facts WHERE line = ? ORDER BY since", (line,)
+        )
 
     def fact(self, line: int, name: str, at: int) -> str | None:
         """Return one fact as it was after version `at`."""
