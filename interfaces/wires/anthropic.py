@@ -6,8 +6,9 @@ Facts are from the types of the `anthropic` package and, where these are silent,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from turnlog.store.errors import shown
 
@@ -132,7 +133,7 @@ def _ended(turn: Turn, blocks: list[Block], adjustments: list[Adjustment]) -> li
     for block in blocks:
         text = block.value.get("text", "")
         if text != text.rstrip():
-            block = replace(block, value=block.value | {"text": text.rstrip()})
+            block = msgspec.structs.replace(block, value=block.value | {"text": text.rstrip()})
             adjustments.append(Adjustment(turn.version, "white space at the end of a text dropped"))
         ended.append(block)
     return ended

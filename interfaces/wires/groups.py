@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -21,8 +20,7 @@ class Adjustment(msgspec.Struct, frozen=True):
     what: str
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """A result and which call of a message it answers; `moved` says that it does not follow right after that."""
 
     number: int
@@ -31,8 +29,7 @@ class Answer:
     moved: bool
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """A message that is no result, with what answers its calls.
 
     `start` is the place before it in the history. `answers` are the results to be seen, in order. `final` has the

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import merge
 from typing import Any, NamedTuple
+
+import msgspec
 
 from .adapt import messages_of, opening, tools_on
 from .counting import Gauge
@@ -38,8 +39,7 @@ class Sums(NamedTuple):
 NOTHING = Sums()
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """A group as a request has it: its first and last message without their items, and what they add up to.
 
     `alone` is that if its first message joins none, `joined` if it joins the one before it; `tail` is how many items
@@ -277,10 +277,10 @@ class MovingRequest:
         alone = _added(self.sums_of(piece) for message in messages for piece in pieces_in(message, self.wire, False))
         joined = alone
         if first.role in self.wire.joins:
+            # What the first item has beside itself, and that a message begins with it, is left out.
             one = Message(first.role, first.blocks[:1], first.head)
-            for piece, sign in ((False, -1), (True, 1)):
-                (changed,) = pieces_in(one, self.wire, piece)
-                joined = joined.plus(self.sums_of(changed), sign)
+            with_head, bare = (to_text(each) for each in (self.wire.written(one), first.blocks[0].value))
+            joined = alone.plus(Sums(self.gauge.size(with_head) - self.gauge.size(bare), 0, 1), -1)
         return Written(group, named, _bare(first), _bare(last), alone, joined, len(last.blocks))
 
     def sums_of(self, piece: Piece) -> Sums:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,8 +21,7 @@ RUNNING = "this call is still running"
 NOWHERE = sys.maxsize  # Inside no prefix of the history: it was added.
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A content part as the history has it.
 
     `inside` is the first place (see `Places`) whose prefix has it; what no prefix has is `NOWHERE`.
@@ -33,8 +31,7 @@ class Part:
     inside: int
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A call under a legal id and name; `source` is its id in the history, `arguments` always a JSON object.
 
     It is `answered` if it has a final result, which may be hidden.
@@ -49,8 +46,7 @@ class Call:
     answered: bool
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """A message before a wire has written it. `end` is the place after it; of a result, `answers` is the call's legal
     id and `failed` whether it is an error."""
 

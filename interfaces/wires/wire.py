@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from turnlog.projections.cache_points import Places
 
@@ -13,8 +15,7 @@ from .parts import Tool
 from .turns import Call, Turn
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """One item of a wire's message, as the wire writes it.
 
     `inside` is the first place of the history whose prefix has all that it was made of. `version`, `origin` and
@@ -34,13 +35,12 @@ class Block:
         return self.version, self.origin, self.call
 
 
-@dataclass
-class Message:
+class Message(msgspec.Struct):
     """A wire's message; `head` is what it has beside its role and its items."""
 
     role: str
     blocks: list[Block]
-    head: dict[str, str] = field(default_factory=dict)
+    head: dict[str, str] = msgspec.field(default_factory=dict)
 
     def is_joined_by(self, following: Message, wire: Wire) -> bool:
         """Return whether the message that follows becomes one with this on a wire."""
