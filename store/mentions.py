@@ -56,6 +56,7 @@ class _Row(NamedTuple):
     id: str | None
     frame: str
     body: str | None
+    key: int
 
 
 class _Acting(msgspec.Struct):
@@ -71,7 +72,7 @@ class Mentions:
         self._db = db
         self._terms = terms
         self._actor = None if actor is None else _folded(actor)
-        self._only = None if only is None else {segment for stream in only for segment in stream.lineage}
+        self._only = None if only is None else _owned(only)
         self._with_excerpts = with_excerpts
         self._position = 0
         self._found: dict[Target, list[Mention]] = {}
@@ -81,8 +82,9 @@ class Mentions:
         """Look through what was appended since the last look; `progress` hears positions done and in all."""
         top = (self._db.row("SELECT max(position) FROM events") or (0,))[0] or 0
         while rows := self._rows():
-            self._note_mentions(rows)
-            self._note_left(rows)
+            wanted = [row for row in rows if self._is_wanted(row)]
+            self._note_mentions(wanted)
+            self._note_left(wanted)
             self._position = rows[-1].position
             progress(min(self._position, top), top)
 
@@ -98,8 +100,7 @@ class Mentions:
         """Return the places that say it and are not in what events say."""
         rows = self._db.rows("SELECT key, uuid, name FROM conversations WHERE name IS NOT NULL ORDER BY key")
         if self._only is not None:
-            keys = {segment.key for segment in self._only}
-            rows = [row for row in rows if row[0] in keys]
+            rows = [row for row in rows if row[0] in self._only]
         said = self._terms.said_in([name for *_, name in rows])
         named = [Left(identity, "name", name, None, 0) for _, identity, name in (rows[number] for number in said)]
         return [*named, *self._left.values()]
@@ -120,18 +121,18 @@ class Mentions:
         }
 
     def _rows(self) -> list[_Row]:
-        owned, bounds = "", []
-        if self._only is not None:
-            pieces = ["(events.conversation = ? AND events.version BETWEEN ? AND ?)"] * len(self._only)
-            owned = f" AND ({' OR '.join(pieces) or 'false'})"
-            bounds = [bound for segment in self._only for bound in (segment.key, segment.first, segment.last)]
+        # By position, as the plus sees to: a page begins where the last one ended.
+        owned = "" if self._only is None else " AND +conversation IN (SELECT value FROM json_each(:keys))"
         rows = self._db.rows(
-            "SELECT events.position, conversations.uuid, events.version, events.type, events.scope, events.id,"
-            " events.frame, events.body FROM events JOIN conversations ON conversations.key = events.conversation"
-            f" WHERE events.position > ?{owned} ORDER BY events.position LIMIT {_PAGE}",
-            (self._position, *bounds),
+            "SELECT position, (SELECT uuid FROM conversations WHERE key = conversation), version, type, scope, id,"
+            f" frame, body, conversation FROM events WHERE position > :position{owned} ORDER BY position LIMIT {_PAGE}",
+            {"position": self._position, "keys": str(list(self._only or ()))},
         )
         return [_Row(*row) for row in rows]
+
+    def _is_wanted(self, row: _Row) -> bool:
+        """Return whether an event is in one of the conversations, or is shared by one."""
+        return self._only is None or any(first <= row.version <= last for first, last in self._only[row.key])
 
     def _note_mentions(self, rows: Sequence[_Row]) -> None:
         candidates = [row for row in rows if row.body is not None and self._terms.may_be_in(row.body)]
@@ -181,6 +182,14 @@ class Mentions:
             return _folded(msgspec.json.decode(body, type=_Acting).actor) == self._actor
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return False
+
+
+def _owned(streams: Sequence[Stream]) -> dict[int, list[tuple[int, int]]]:
+    """Return the versions that these conversations read, by the keys of those that own them."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for segment in (segment for stream in streams for segment in stream.lineage):
+        found.setdefault(segment.key, []).append((segment.first, segment.last))
+    return found
 
 
 def _folded(name: str) -> str:

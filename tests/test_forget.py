@@ -235,6 +235,17 @@ class TestForget:
             assert len(store.forget([NAME], reason="r").redacted.erased) == 4
             assert store.event("fork", 1).redacted
 
+    def test_a_limit_to_many(self) -> None:
+        """Thousands of conversations can be given, and none."""
+        with Store(":memory:") as store:
+            names = [f"c{number}" for number in range(3000)]
+            with store.transaction():
+                for name in [*names, "other"]:
+                    store.append(name, [said(NAME)])
+            assert store.forget([NAME], conversations=[], reason="r").mentions == []
+            assert len(store.forget([NAME], conversations=names, reason="r").redacted.erased) == len(names)
+            assert not store.event("other", 1).redacted
+
     def test_summaries(self) -> None:
         """Summaries that cover what goes are named, and go with it on request; a redacted one is named no more."""
         with Store(":memory:") as store:
