@@ -17,11 +17,12 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from .derived_tables import discard_damaged, is_damage
+from .errors import StoreUnusable
 
 if TYPE_CHECKING:
     from .database import Database
@@ -70,7 +71,8 @@ class Erasure:
     def state(self) -> State:
         """Return how far it has come, by whomever."""
         state = _state_of(self._number())
-        return State.CLEAN if state is State.REWRITTEN and self._is_log_empty() else state
+        is_clean = self._db.file.in_memory or (state is State.REWRITTEN and self._is_log_empty())
+        return State.CLEAN if is_clean else state
 
     def begin(self) -> None:
         """Note, inside a transaction, that it erases."""
@@ -121,17 +123,28 @@ class Erasure:
 
         :raises _HeldUp: one of them cannot be taken now.
         """
+        if self._db.file.in_memory:
+            return
         with self._db.alone() as connection, _explained():
             number = _number_of(connection)
             if _state_of(number) is State.ERASED:
                 if self._rewritten != number:
-                    _write_anew(connection)
+                    self._write_anew(connection)
                     self._rewritten = number
                 number = _move(connection, number, State.REWRITTEN)
             if _state_of(number) is State.REWRITTEN:
                 if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                     raise _HeldUp(_told_readers(_readers(self._db.path)), passes=True)
                 _move(connection, number, State.CLEAN)
+
+    def _write_anew(self, connection: sqlite3.Connection) -> None:
+        """Write the file anew."""
+        # Through another connection: where this one has temporary tables with names of the file's, VACUUM fails.
+        with closing(self._db.file.connect_to_write()) as other:
+            for setting in ("synchronous", "secure_delete"):
+                value = connection.execute(f"PRAGMA {setting}").fetchone()[0]
+                other.execute(f"PRAGMA {setting} = {value}")
+            _write_anew(other)
 
     def _take_on(self, patience: float) -> None:
         self.is_due, self._patience, self._held_up_by = True, patience, ""
@@ -201,6 +214,8 @@ def _explained() -> Iterator[None]:
     """Say of an error of SQLite what holds the erasing up: what was committed is no error because of it."""
     try:
         yield
+    except StoreUnusable as error:
+        raise _HeldUp(error.why) from None
     except (sqlite3.Error, MemoryError) as error:
         code = sqlite3.SQLITE_CORRUPT if isinstance(error, MemoryError) else _code_of(error)
         is_contended = code in _CONTENDED

@@ -83,6 +83,14 @@ class StoreFile:
             return self._connect_frozen()
         return connection
 
+    def connect_to_write(self) -> Connection:
+        """Return a further connection, which may write and which the caller closes; it never makes the file.
+
+        :raises StoreUnusable: the file cannot be opened, or is not the one that the store opened.
+        """
+        self.check()
+        return self._connect("mode=rw")
+
     def check(self) -> None:
         """Refuse to go on if the path does not lead to the file that was opened.
 

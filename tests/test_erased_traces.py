@@ -15,7 +15,8 @@ import pytest
 from test_append import said
 from views import summary
 
-from turnlog.projections import check, handoffs, history, search
+from turnlog.costs import cost
+from turnlog.projections import check, handoffs, history, query, search, timeline, trace, usage
 from turnlog.store import Store
 from turnlog.store.chain import digest_of_body
 
@@ -58,8 +59,12 @@ def used(store: Store, text: str) -> list[int]:
     assert search(store, text.split()[0])
     for name in ("c", "fork"):
         assert history(store, name, scope="chat").digest
-        assert handoffs(store, name)
+        assert [cost(store, each, compare=True) for each in handoffs(store, name)]
+        assert timeline(store, name, scope="chat").steps()
+        trace(store, name, text.split()[0])
+        usage(store, name)
         check(store, name)
+    assert list(query(store, "SELECT content FROM visible"))
     store.append("c", [{"type": "request", "at": 14, "history": history(store, "c", at=14).digest}])
     return versions
 

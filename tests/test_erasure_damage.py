@@ -99,6 +99,30 @@ class TestDamage:
             assert store.event("one", 2).redacted
 
 
+def test_beside_timelines_in_memory(path: Path) -> None:
+    """Timelines that a connection has in memory, those of what-ifs, do not keep the file from being written anew."""
+    with Store(path) as store:
+        store.append("two", [{"type": "transfer", "to": "b"}, said("further")])
+        assert history(store, "two", mode="delete-history").messages
+        assert [store.redact("two", [1], reason="r").held_up_by, store.erase("one").held_up_by] == [None, None]
+        assert len(history(store, "two", mode="delete-history").messages) == 1
+        assert files_with(path, SECRET) == []
+
+
+def test_a_copy_of_a_store_in_memory(tmp_path: Path) -> None:
+    """A store in memory has no file to be written anew; a backup of it has nothing of what was erased."""
+    with Store(":memory:") as store:
+        store.append("c", [said(f"{SECRET}{number} " + "filler " * number) for number in range(100)])
+        store.rename("c", SECRET)
+        assert store.erase(SECRET).left_every_file
+        assert store.erasure_due() is None
+        store.backup(tmp_path / "copy")
+    assert files_with(tmp_path / "copy", SECRET) == []
+    with Store(tmp_path / "copy", read_only=True) as copy:
+        assert copy.erasure_due() is None
+        assert copy.verify().faults == []
+
+
 def test_many_single_redactions(tmp_path: Path) -> None:
     """A store that is searched and read between one redaction and the next goes on to be sound, and does not grow."""
     path, count = tmp_path / "s.db", 120
