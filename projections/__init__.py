@@ -11,7 +11,7 @@ from .plan import plan
 from .problems import ADVICE, Problem, problems
 from .query import query
 from .render import VisibleCall, VisibleMessage
-from .replay import Replayed, replay
+from .replay import Cause, Replayed, replay
 from .search import Found, search
 from .timelines.catch_up import RULES
 from .timelines.modes import MODES
@@ -24,6 +24,7 @@ __all__ = [
     "ADVICE",
     "MODES",
     "RULES",
+    "Cause",
     "Change",
     "Changes",
     "Description",

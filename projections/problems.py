@@ -188,8 +188,8 @@ def _redacted_requests(timeline: Timeline, reading: Reading) -> Iterator[int]:
             yield event.version
 
 
-def redacted_sources(timeline: Timeline, at: int, reading: Reading, request: Event) -> list[int]:
-    """Return the versions of the redactions that came after a request and erased what its history showed."""
+def redacted_sources(timeline: Timeline, at: int, reading: Reading, request: Event) -> list[Event]:
+    """Return the redactions that came after a request and erased what its history showed, in order."""
     line = timeline.line(at)
     versions = list(map(source_of, line.rows.covering(line.line, at)))
     active = active_at(line, at)
@@ -198,7 +198,7 @@ def redacted_sources(timeline: Timeline, at: int, reading: Reading, request: Eve
         versions.append(known.tools)
     erased = reading.redactions.targets(timeline.stream)
     shown = sorted({version for version in versions if version in erased})
-    found = []
+    found: dict[int, Event] = {}
     for event in sources_of(timeline, shown):
-        found += [each.version for each in reading.redactions.since(request, event)]
-    return sorted(set(found))
+        found |= {each.position: each for each in reading.redactions.since(request, event)}
+    return [found[position] for position in sorted(found)]

@@ -17,8 +17,17 @@ from .timelines.timeline import Timeline, timeline_of
 Outcome = Literal["same", "redaction", "rules", "unexplained", "not-recorded"]
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """An event that explains a difference, as the version that it has in a conversation."""
+
+    conversation: str
+    version: int
+
+
 class Replayed(msgspec.Struct, frozen=True):
-    """A `request` projected again. `by` are the versions of the redactions that explain a difference.
+    """A `request` projected again. `by` are the redactions that explain a difference.
+
+    In a fork they may be later events of its parent, which it does not show: `by` says whose each is.
 
     `rules`: another revision of the rules projected it. `unexplained`: nothing in the log explains the difference.
     `not-recorded`: the request has no digest to compare with.
@@ -29,7 +38,7 @@ class Replayed(msgspec.Struct, frozen=True):
     scope: str
     at: int
     outcome: Outcome
-    by: list[int]
+    by: list[Cause]
 
 
 def replay(store: Store, conversation: str) -> list[Replayed]:
@@ -54,7 +63,7 @@ def replay(store: Store, conversation: str) -> list[Replayed]:
 
 def _replayed(timeline: Timeline, reading: Reading, event: Event, frame: RequestFrame) -> Replayed:
     outcome: Outcome = "unexplained"
-    by: list[int] = []
+    by: list[Cause] = []
     then = reading.at(frame.at)
     if frame.history is None:
         outcome = "not-recorded"
@@ -62,7 +71,13 @@ def _replayed(timeline: Timeline, reading: Reading, event: Event, frame: Request
         outcome = "same"
     elif timeline.view(reading.at(frame.at, reading.redactions.before(event))).digest == frame.history:
         outcome = "redaction"
-        by = redacted_sources(timeline, frame.at, reading, event)
+        by = [_cause(reading, each) for each in redacted_sources(timeline, frame.at, reading, event)]
     elif frame.rules is not None and frame.rules != RULES:
         outcome = "rules"
     return Replayed(reading.conversation, event.version, timeline.scope, frame.at, outcome, by)
+
+
+def _cause(reading: Reading, event: Event) -> Cause:
+    if reading.stream.owner(event.version).uuid == event.conversation:
+        return Cause(reading.conversation, event.version)
+    return Cause(reading.store.stream(event.conversation).label, event.version)

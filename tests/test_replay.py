@@ -35,8 +35,19 @@ def sent(store: Store, conversation: str = "c", scope: str = "chat", at: int | N
     return store.append(conversation, [history(store, conversation, scope, at).request(**fields)]).last
 
 
-def outcomes(store: Store, conversation: str = "c") -> list[tuple[int, str, list[int]]]:
-    return [(found.version, found.outcome, found.by) for found in replay(store, conversation)]
+def outcomes(store: Store, conversation: str = "c") -> list[tuple[int, str, list[Any]]]:
+    """Version, outcome and causes of each request; a cause of another conversation with its name."""
+    return [
+        (
+            found.version,
+            found.outcome,
+            [
+                cause.version if cause.conversation == found.conversation else (cause.conversation, cause.version)
+                for cause in found.by
+            ],
+        )
+        for found in replay(store, conversation)
+    ]
 
 
 @pytest.fixture
@@ -142,6 +153,30 @@ class TestRedaction:
         ]
         assert outcomes(store) == [(8, "redaction", [9])]
 
+    def test_what_a_fork_does_not_show(self, store: Store) -> None:
+        """A redaction that the parent had after the fork is named as the parent's: the fork has other events there."""
+        store.append("c", [said("x")])
+        store.fork("c", 8, name="f")
+        own = sent(store, "f")
+        store.redact("c", [2], reason="r")
+        store.redact("f", [3], reason="r")
+        assert outcomes(store, "f") == [
+            (8, "redaction", [("c", 10), ("c", 11)]),
+            (own, "redaction", [("c", 10), ("c", 11)]),
+        ]
+        for found in replay(store, "f"):
+            for cause in found.by:
+                assert store.event(cause.conversation, cause.version).type == "redaction"
+
+    def test_what_a_fork_shows(self, store: Store) -> None:
+        """A redaction before the fork, and one of the fork's own, is named as an event of the fork."""
+        store.redact("c", [2], reason="r")
+        store.fork("c", name="f")
+        store.append("f", [said("mine")])
+        own = sent(store, "f")
+        store.redact("f", [11], reason="r")
+        assert outcomes(store, "f") == [(8, "redaction", [9]), (own, "redaction", [13])]
+
 
 class TestOtherwise:
     @pytest.mark.parametrize(
@@ -201,9 +236,8 @@ def test_any_log(log: list[dict[str, Any]], scope: str, targets: list[int]) -> N
                 assert [message.content for message in now] == requests[found.version]
             else:
                 assert found.outcome == "redaction"
-                assert found.by
-                assert {store.event("c", by).type for by in found.by} == {"redaction"}
-                assert min(found.by) > found.version
+                assert {store.event(by.conversation, by.version).type for by in found.by} == {"redaction"}
+                assert min(by.version for by in found.by) > found.version
 
 
 def test_the_digest_is_as_documented(store: Store) -> None:
@@ -243,6 +277,10 @@ class TestCommand:
             store.redact("c", [2], reason="r")
         done = self.run(path, "c")
         assert (done.exit_code, done.stdout.split()[-4:]) == (0, ["redaction", "by", "version", "9"])
+        with Store(path) as store:
+            store.fork("c", 8, "f")
+            store.redact("c", [3], reason="r")
+        assert self.run(path, "f").stdout == "    8 chat at 7: redaction by version 9, 10 of c\n"
 
     def test_for_programs(self, path: Path) -> None:
         """`replay --json` gives a list of objects."""

@@ -88,7 +88,13 @@ def replay(store: Store, conversation: str, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     for each in [] if as_json else found:
-        by = f" by version {', '.join(map(str, each.by))}" if each.by else ""
+        whose = {cause.conversation for cause in each.by}
+        causes = [
+            f"version {', '.join(str(cause.version) for cause in each.by if cause.conversation == name)}"
+            + ("" if name == each.conversation else f" of {output.safe(name)}")
+            for name in sorted(whose, key=lambda name: (name != each.conversation, name))
+        ]
+        by = f" by {' and '.join(causes)}" if causes else ""
         click.echo(f"{each.version:>5} {each.scope} at {each.at}: {each.outcome}{by}")
     if not found and not as_json:
         click.echo("no requests")
