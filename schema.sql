@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS conversations (
     name TEXT UNIQUE,
     parent INTEGER REFERENCES conversations (key),
     forked_at INTEGER,
+    named INTEGER NOT NULL DEFAULT 0 CHECK (named IN (0, 1)),
     CHECK ((parent IS NULL) = (forked_at IS NULL))
 ) STRICT;
 
@@ -106,6 +107,7 @@ WHEN NEW.key IS NOT OLD.key
   OR NEW.uuid IS NOT OLD.uuid
   OR NEW.parent IS NOT OLD.parent
   OR NEW.forked_at IS NOT OLD.forked_at
+  OR NEW.named < OLD.named
   OR EXISTS (SELECT 1 FROM conversations WHERE name = NEW.name AND key <> OLD.key)
 BEGIN
     SELECT RAISE(ABORT, 'turnlog: only the name of a conversation can change');

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import msgspec
 
 from .chain import Header, header, microseconds_of, time_of
+from .characters import why_not_a_name
 from .errors import Damaged, InvalidArgument, InvalidEvent
 from .events import (
     CUSTOM_TYPE,
@@ -27,9 +25,8 @@ from .events import (
     read_frame,
     read_point,
 )
+from .json_values import MAX_DEPTH, check_json, is_plain, plain
 
-MAX_DEPTH = 64
-MAX_BITS = 4096
 MAX_BYTES = 16 * 1024 * 1024
 GIVEN_BY_STORE = frozenset(
     (
@@ -183,22 +180,6 @@ def _object(text: str) -> dict[str, Any]:
         return {}
 
 
-def repeated_key(text: str) -> str | None:
-    """Return a key that one of the objects of a JSON text has twice; None if there is none, or no JSON."""
-    found: list[str] = []
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-
-    try:
-        # As it would be written; what has a key twice would not.
-        if _encode(msgspec.json.decode(text)).decode() != text:
-            json.loads(text, object_pairs_hook=look)
-    except (ValueError, RecursionError):
-        return None
-    return found[0] if found else None
-
-
 def prepare(event: NewEvent | Mapping[str, Any], index: int | None = None) -> Prepared:
     """Check an event and derive its frame and its texts.
 
@@ -212,9 +193,9 @@ def prepare(event: NewEvent | Mapping[str, Any], index: int | None = None) -> Pr
 
 def _prepare(event: NewEvent | Mapping[str, Any]) -> Prepared:
     fields = _fields(event)
-    if not _is_plain(fields, 1):
-        _check_json(fields, "", 1)
-        fields = _plain(fields)
+    if not is_plain(fields, 1):
+        check_json(fields, "", 1)
+        fields = plain(fields)
     type_ = fields.get("type")
     cls = _class_of(type_)
     if not GIVEN_BY_STORE.isdisjoint(fields):
@@ -282,7 +263,7 @@ def _class_of(type_: object) -> type[NewEvent]:
     cls = TYPES.get(type_) if isinstance(type_, str) else None
     if cls is not None:
         return cls
-    if isinstance(type_, str) and CUSTOM_TYPE.match(type_):
+    if isinstance(type_, str) and CUSTOM_TYPE.match(type_) and why_not_a_name(type_) is None:
         return Custom
     known = ", ".join(TYPES)
     raise InvalidEvent("type", type_, f"is not one of {known}, nor a type of one's own (x:…)")
@@ -346,79 +327,3 @@ def checked_time(field: str, time: datetime) -> int:
     except OverflowError:
         raise InvalidEvent(field, time.isoformat(), "is no time of the years 1 to 9999 in UTC") from None
     return microseconds
-
-
-def _is_plain(value: Any, depth: int) -> bool:
-    """Whether a value is JSON in plain types; where not, `_check_json` says why or `_plain` makes it so."""
-    kind = type(value)
-    if kind is str:
-        return value.isascii() or _is_unicode(value)
-    if kind is dict:
-        if depth > MAX_DEPTH:
-            return False
-        for key, inner in value.items():
-            if type(key) is not str or not (key.isascii() or _is_unicode(key)):
-                return False
-            if not (type(inner) is str and inner.isascii()) and not _is_plain(inner, depth + 1):
-                return False
-        return True
-    if kind is list:
-        return depth <= MAX_DEPTH and all(_is_plain(inner, depth + 1) for inner in value)
-    if kind is float:
-        return math.isfinite(value)
-    if kind is int:
-        return bool(value.bit_length() <= MAX_BITS)
-    return value is None or kind is bool
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_json(value: Any, path: str, depth: int) -> None:
-    """Refuse what JSON cannot say, and name where it is."""
-    if isinstance(value, str):
-        if not _is_unicode(value):
-            raise InvalidEvent(path, value, "is not valid Unicode")
-    elif isinstance(value, Mapping):
-        _check_depth(path, depth)
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise InvalidEvent(path or "event", key, "is not text, as a key must be")
-            _check_json(key, f"{path}.{ascii(key)[1:-1]}".removeprefix("."), depth)
-            _check_json(inner, f"{path}.{key}" if path else key, depth + 1)
-    elif isinstance(value, list | tuple):
-        _check_depth(path, depth)
-        for number, inner in enumerate(value):
-            _check_json(inner, f"{path}[{number}]", depth + 1)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidEvent(path, value, "is not a finite number")
-    elif isinstance(value, int):
-        if value.bit_length() > MAX_BITS:
-            raise InvalidEvent(path, f"{value:#x}", f"has more than {MAX_BITS} bits")
-    elif value is not None and not isinstance(value, CachePoint):
-        raise InvalidEvent(path, type(value).__name__, "is not JSON")
-
-
-def _plain(value: Any) -> Any:
-    """The same value in the types that JSON is read into."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, CachePoint):
-        return value.form
-    for plain in (str, bool, int, float):
-        if isinstance(value, plain):
-            return plain(value)
-    return value
-
-
-def _check_depth(path: str, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise InvalidEvent(path.split(".")[0].split("[")[0], "…", f"is nested deeper than {MAX_DEPTH}")

@@ -16,10 +16,13 @@ from .append import INSERT
 from .arguments import instance_of
 from .bodies import erase_bodies
 from .chain import digest_of_body, digest_of_event
+from .characters import why_not_a_name
 from .codec import GIVEN_BY_STORE, Event, checked_time, prepare
 from .database import Database
 from .errors import InvalidArgument, InvalidEvent, RestoreRefused
 from .events import HEADER, ForkFrame, Frame, RedactionFrame
+from .events.base import NO_CONTROLS
+from .json_values import repeated_key
 from .streams import Head, Stream
 
 _Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{2})*\Z")]
@@ -34,7 +37,7 @@ class _Line(msgspec.Struct, kw_only=True):
     type: str
     v: int
     scope: str | None = None
-    id: str | None = None
+    id: Annotated[str, msgspec.Meta(pattern=NO_CONTROLS)] | None = None
     recorded_at: _Time
     occurred_at: _Time | None = None
     conversation_name: str | None = None
@@ -74,6 +77,8 @@ def read_line(text: str) -> Exported:
     :raises InvalidEvent: names the field that is missing or not what it should be.
     """
     instance_of("line", text, str, "text")
+    if (key := repeated_key(text)) is not None:
+        raise InvalidEvent(key, None, "stands twice in one object, so that the line can be read in two ways")
     try:
         line = msgspec.json.decode(text, type=_Line)
         fields = msgspec.json.decode(text, type=dict[str, Any])
@@ -114,20 +119,21 @@ def read_line(text: str) -> Exported:
 def restore(db: Database, lines: Iterable[Exported], name: str | None = None) -> list[Restored]:
     """Put exported events back as they were, inside the caller's transaction; what is there already is compared.
 
-    `name` goes before the name in the export. A fork's parent is restored up to where the fork begins.
+    `name` goes before the name in the export, which a conversation that is here gets if it never had any: a fork's
+    parent is restored with the fork, up to where the fork begins, and without its name.
 
     :raises RestoreRefused: an event does not fit its chain, or differs from the store's own.
     :raises NameTaken: another conversation has the name.
     """
     if not isinstance(lines, Iterable):
         raise InvalidArgument("lines", lines, "is not a list of exported events")
-    if name is not None:
-        streams.checked_name(name)
+    name = None if name is None else streams.checked_name(name)
     checked = (instance_of("lines", line, Exported, "an exported event") for line in lines)
     found = []
     groups = [list(group) for _, group in groupby(checked, key=lambda line: line.event.conversation)]
     for number, group in enumerate(groups):
-        called = next((line.name for line in group if line.name is not None), None)
+        names = [streams.checked_name(line.name) for line in group if line.name is not None]
+        called = names[0] if names else None
         if number == len(groups) - 1 and name is not None:
             called = name
         found.append(_restore_one(db, [line.event for line in group], called))
@@ -169,6 +175,8 @@ def _restore_one(db: Database, events: list[Event], name: str | None) -> Restore
             db.insert(INSERT, rows)
     except (sqlite3.IntegrityError, OverflowError) as error:
         raise RestoreRefused(identity, events[0].version, str(error)) from None
+    if name is not None and stream.name is None and not streams.was_named(db, stream):
+        stream = streams.rename(db, identity, name)
     frames = [event.frame for event in events[present:]]
     erase_bodies(db, stream, [frame.target for frame in frames if isinstance(frame, RedactionFrame)])
     return Restored(identity, stream.name, len(rows), present)
@@ -176,13 +184,17 @@ def _restore_one(db: Database, events: list[Event], name: str | None) -> Restore
 
 def _begin(db: Database, event: Event, name: str | None) -> Stream:
     frame = event.frame
-    name = None if name is None else streams.checked_name(name)
     if not isinstance(frame, ForkFrame):
         return streams.create(db, name, event.conversation)
     parent = streams.find_uuid(db, frame.parent)
+    why = None
     if parent is None or streams.head(db, parent).version < frame.at:
+        why = "is not here"
+    elif frame.at < parent.lineage[-1].first:
+        why = "is another's: a fork names the conversation that owns the version"
+    if parent is None or why is not None:
         raise RestoreRefused(
-            event.conversation, event.version, f"is a fork of {frame.parent} at {frame.at}, which is not here"
+            event.conversation, event.version, f"is a fork of {frame.parent} at {frame.at}, which {why}"
         )
     return streams.create(db, name, event.conversation, fork_of=(parent, frame.at))
 
@@ -208,6 +220,9 @@ def _link(stream: Stream, head: Head, event: Event) -> Head:
     def refused(why: str) -> RestoreRefused:
         return RestoreRefused(stream.uuid, event.version, why)
 
+    for field, value in (("type", event.type), ("scope", event.scope)):
+        if value is not None and (why := why_not_a_name(value)) is not None:
+            raise refused(f"has a {field} that {why}")
     if event.version != head.version + 1:
         raise refused(f"does not follow version {head.version}")
     if event.recorded_us < head.recorded_at:

@@ -20,5 +20,7 @@ def fork(db: Database, conversation: str, at: int | None, name: str | None) -> R
         at = latest if at is None else whole_number("at", at, what="a version")
         if not 1 <= at <= latest:
             raise NotFound("version", at, f"is not between 1 and {latest}, the last of {parent.label}")
-        child = streams.create(db, checked, fork_of=(parent, at))
-        return insert(db, child, streams.head(db, child), [prepare(Fork(parent=parent.uuid, at=at))])[0]
+        # A version that the parent shares with its own parent is owned further up.
+        owner = streams.get(db, parent.owner(at).uuid)
+        child = streams.create(db, checked, fork_of=(owner, at))
+        return insert(db, child, streams.head(db, child), [prepare(Fork(parent=owner.uuid, at=at))])[0]

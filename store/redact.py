@@ -82,6 +82,8 @@ def erase_conversation(db: Database, conversation: str, reason: str, dry_run: bo
         planned = _planned_erasure(db, stream)
         receipts = append_redactions(db, planned.erased, how)
         if stream.name is None:
+            if not streams.was_named(db, stream):
+                streams.rename(db, identity, None)  # So that no import names it any more.
             db.erasure.notice()
         else:
             streams.rename(db, identity, None)

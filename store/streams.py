@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
+from .arguments import text
 from .chain import genesis
+from .characters import why_not_a_name
 from .database import Database
 from .errors import Damaged, InvalidArgument, NameTaken, NotFound
-from .events import Name
+from .events.base import MAX_NAME_LENGTH
 
 OPEN = 2**62
 
@@ -68,21 +70,16 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 def checked_name(name: object) -> str:
-    """A conversation's name in NFC.
+    """Return a conversation's name in NFC.
 
-    :raises InvalidArgument: it is empty, longer than 200 characters, or has control characters.
+    :raises InvalidArgument: it is empty, blank or longer than 200 characters, or people cannot see what it is.
     """
-    if not isinstance(name, str):
-        raise InvalidArgument("conversation", name, "is not text")
-    if name.isascii() and name.isprintable() and 1 <= len(name) <= 200:
-        return name
-    try:
-        name.encode()
-        return msgspec.convert(unicodedata.normalize("NFC", name), Name)
-    except UnicodeEncodeError:
-        raise InvalidArgument("conversation", name, "is not valid Unicode") from None
-    except msgspec.ValidationError:
-        raise InvalidArgument("conversation", name, "is not 1 to 200 characters without control characters") from None
+    normal = unicodedata.normalize("NFC", text("conversation", name))
+    if not 1 <= len(normal) <= MAX_NAME_LENGTH:
+        raise InvalidArgument("conversation", name, f"is not 1 to {MAX_NAME_LENGTH} characters")
+    if (why := why_not_a_name(normal)) is not None:
+        raise InvalidArgument("conversation", name, why)
+    return normal
 
 
 _SELECT_HEAD = (
@@ -126,7 +123,7 @@ def get(db: Database, conversation: str) -> Stream:
 def create(
     db: Database, name: str | None, identity: str | None = None, fork_of: tuple[Stream, int] | None = None
 ) -> Stream:
-    """A new conversation, inside the caller's transaction; a fork of another at a version.
+    """Return a new conversation, inside the caller's transaction; a fork at a version that another owns.
 
     :raises NameTaken: another conversation has the name, or has it as its uuid.
     """
@@ -136,7 +133,8 @@ def create(
             raise NameTaken(taken)
     parent, at = (None, None) if fork_of is None else (fork_of[0].key, fork_of[1])
     db.rows(
-        "INSERT INTO conversations (uuid, name, parent, forked_at) VALUES (?, ?, ?, ?)", (identity, name, parent, at)
+        "INSERT INTO conversations (uuid, name, parent, forked_at, named) VALUES (?, ?, ?, ?, ?)",
+        (identity, name, parent, at, name is not None),
     )
     made = find_uuid(db, identity)
     assert made is not None
@@ -154,8 +152,13 @@ def rename(db: Database, conversation: str, name: str | None) -> Stream:
     other = None if name is None else find(db, name)
     if other is not None and other.key != stream.key:
         raise NameTaken(str(name))
-    db.rows("UPDATE conversations SET name = ? WHERE key = ?", (name, stream.key))
+    db.rows("UPDATE conversations SET name = ?, named = 1 WHERE key = ?", (name, stream.key))
     return get(db, stream.uuid)
+
+
+def was_named(db: Database, stream: Stream) -> bool:
+    """Return whether anybody ever gave a conversation a name, or took it away."""
+    return db.row("SELECT named FROM conversations WHERE key = ?", (stream.key,)) == (1,)
 
 
 def find_head(db: Database, name: str) -> tuple[Stream, Head] | None:

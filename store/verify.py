@@ -12,12 +12,13 @@ from typing import Any
 
 from .chain import digest_of_body, digest_of_event, genesis
 from .checkpoint import Checkpoint, marks_faults, root_faults
-from .codec import Event, repeated_key
+from .codec import Event
 from .database import Database
 from .errors import Damaged
 from .events import ForkFrame, RedactionFrame, read_frame
 from .exchange import follows_from_body
 from .faults import Fault, Verified
+from .json_values import repeated_key
 from .searching import Index
 from .state import State, state_of
 from .streams import Head

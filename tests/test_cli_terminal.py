@@ -6,11 +6,12 @@ import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from turnlog.cli import main
-from turnlog.store import Store, line_of
-from turnlog.store.chain import digest_of_body, digest_of_event, genesis, header
-from turnlog.store.codec import Event
+from turnlog.store import Store
 
 TURNLOG = [sys.executable, "-c", "from turnlog.cli import main; main(prog_name='turnlog')"]
 # Each argument is a whole command: one process for several, since a process takes long to start.
@@ -62,6 +61,13 @@ def db(tmp_path: Path) -> Path:
 def fill(db: Path, events: list[dict[str, Any]], conversation: str = "c") -> None:
     with Store(db, durability="normal") as store:
         store.append(conversation, events)
+
+
+def tamper(db: Path, statement: str, parameters: tuple[str, ...]) -> None:
+    """Write to the file as another program could."""
+    with closing(sqlite3.connect(db)) as plain:
+        plain.execute(statement, parameters)
+        plain.commit()
 
 
 def printed(db: Path, command: str) -> str:
@@ -129,20 +135,21 @@ def test_names_command_no_terminal(db: Path, command: str) -> None:
     fill(db, [{"type": "assistant", "assistant": name}, {"type": "transfer", "to": name, "from": name}], "c")
     fill(db, [{"type": "message", "role": "assistant", "tool_calls": calls, "assistant": name}], "c")
     fill(db, [{"type": "message", "role": "tool", "tool_call_id": name + "2", "content": "x"}], "c")
-    fill(db, [{"type": "clear"}], name)
+    fill(db, [{"type": "clear"}], "d")
+    tamper(db, "UPDATE conversations SET name = ? WHERE name = 'd'", (name,))
     assert not FORBIDDEN & set(printed(db, command))
 
 
 @pytest.mark.parametrize("command", ["log", "log c"])
-def test_events_of_a_newer_build_command_no_terminal(db: Path, tmp_path: Path, command: str) -> None:
-    """The type and the scope of an event that another build wrote are no more trusted than its text."""
-    uuid, salt, body = "0" * 8 + "-0000" * 3 + "-" + "0" * 12, bytes(16), '{"a":1}'
-    type_, scope = f"new{ORDERS}", f"new{ORDERS}"
-    head = header(uuid, 1, type_, 2, scope, None, 1, None)
-    digest = digest_of_event(genesis(uuid), head, "{}", digest_of_body(salt, body))
-    event = Event(uuid, 1, type_, 2, scope, "{}", body, 0, None, 1, None, salt, None, digest)
-    (tmp_path / "c.jsonl").write_text(line_of(event, "c"), encoding="utf-8")
-    printed(db, f"import {tmp_path / 'c.jsonl'}")
+def test_events_of_a_newer_build_command_no_terminal(db: Path, command: str) -> None:
+    """The type and the scope of an event that another program wrote are no more trusted than its text."""
+    fill(db, told("x"))
+    columns = "conversation, v, recorded_at, frame, body, salt, digest"
+    tamper(
+        db,
+        f"INSERT INTO events ({columns}, version, type, scope) SELECT {columns}, 100, ?, ? FROM events LIMIT 1",
+        (f"new{ORDERS}", f"new{ORDERS}"),
+    )
     assert not FORBIDDEN & set(printed(db, command))
 
 

@@ -243,6 +243,14 @@ BROKEN: dict[str, tuple[bytes, str, str]] = {
     "event with two ids": (encode(*[{"type": "clear", "id": "i"}] * 2), "line 2", "id"),
     "event out of place": (event(version=3, content="1"), "line 2", "version"),
     "event of no time": (event(recorded_at="noon", content="1"), "line 2", "occurred_at"),
+    "key twice in a document": (
+        b'{"messages": [{"role": "user", "content": "1", "content": "2"}]}',
+        "line 1",
+        "content",
+    ),
+    "key twice in a line": (encode(chat("1")) + b'\n{"id": "d", "messages": [], "id": "e"}', "line 2", "id"),
+    "key twice in an event": (event(content="1") + b'\n{"type":"x:m","a":{"b":1,"b":2}}', "line 3", "b"),
+    "key twice in a session": (b'{"version": 2, "chat_history": [], "chat_history": []}', "line 1", "chat_history"),
     "event that points nowhere": (encode({"type": "clear"}, {"type": "rewind", "to": 7}), "line 2", "to"),
 }
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 from test_append import recorded, said
 
-from turnlog.store import InvalidArgument, NameTaken, NotFound, Store
+from turnlog.store import Exported, InvalidArgument, NameTaken, NotFound, Store
 
 COMPOSED, DECOMPOSED = "caf\u00e9 \u212b".replace("\u212b", "\u00c5"), "cafe\u0301 \u212b"
 
@@ -119,6 +119,66 @@ def test_a_bad_new_name_is_refused() -> None:
                 store.rename("c", name)
             assert (refused.value.field, refused.value.value) == ("conversation", name)
         assert store.conversations()[0].conversation == "c"
+
+
+BLANK = ["", " ", "   ", "\u00a0", "\u2003 \u3000"]
+UNSEEN = [
+    *(
+        "a\u200bb",
+        "a\u200db",
+        "bil\u200cling",
+        "\u200d",
+        "a\u200d",
+        "\u2060a",
+        "\ufeffa",
+        "a\xad",
+        "a\u180eb",
+        "\u2800",
+    ),
+    *("\u3164", "\uffa0", "a\u115fb", "a\u2062b", "a\U000e0041", "\U0001d173x", "x\u034f"),
+]
+TURNED = ["a\u202eb", "\u200fa", "a\u2066b", "a\u061cb", "\u202aa"]
+OBEYED = ["a\x1b[31m", "a\x9bb", "a\u2028b", "a\u2029", "a\x00", "a\nb", "a\x7f"]
+
+
+@pytest.mark.parametrize("name", [*BLANK, *UNSEEN, *TURNED, *OBEYED], ids=ascii)
+def test_a_name_that_people_cannot_see(name: str) -> None:
+    """A name that is blank, or has a character that is invisible or obeyed, is refused wherever one is given."""
+    with Store(":memory:") as store:
+        store.append("c", [said()])
+        for give in (
+            lambda: store.append(name, [said()]),
+            lambda: store.rename("c", name),
+            lambda: store.fork("c", name=name),
+            lambda: store.restore([Exported(store.event("c", 1), name)]),
+            lambda: store.restore([Exported(store.event("c", 1), None)], name),
+        ):
+            with pytest.raises(InvalidArgument) as refused:
+                give()
+            assert (refused.value.field, refused.value.value) == ("conversation", name)
+        assert [each.conversation for each in store.conversations()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a b", " a", "ärger", "注文 2217", "заказ", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"),
+        *(
+            "\u2764\ufe0f",
+            "\U0001f469\u200d\U0001f4bb",
+            "\U0001f469\U0001f3fd\u200d\U0001f4bb",
+            "\u2764\ufe0f\u200d\U0001f525",
+        ),
+        *("\u0d28\u0d4d\u200d\u0d31", "שלום", "سلام"),
+    ],
+    ids=ascii,
+)
+def test_a_name_in_any_script(name: str) -> None:
+    """A name may be written in any script, with the joiners that its letters need, and with emoji."""
+    with Store(":memory:") as store:
+        store.append(name, [said()])
+        assert store.version(name) == 1
+        assert store.conversations()[0].conversation == name
 
 
 def test_a_rename_is_part_of_its_transaction() -> None:

@@ -50,7 +50,7 @@ def test_lines_built_by_hand_are_lines() -> None:
 
 NEWER: list[dict[str, Any]] = [
     {"type": "hologram", "frame": '{"shape":"cube"}', "body": '{"shape":"cube","said":"hé"}'},
-    {"type": "Über-Typ\u2028", "scope": None, "frame": "{}", "body": "{}"},
+    {"type": "Über-Typ", "scope": None, "frame": "{}", "body": "{}"},
     {"type": "x:of-ours", "v": 7, "frame": '{"kept":1}', "body": '{"n":1}'},
     {"type": "message", "v": 2, "frame": '{"speaker":"user"}', "body": '{"speaker":"user","words":["x"]}'},
     {"frame": '{"role":"narrator","parts":["text"]}', "body": '{"role":"narrator","content":"x"}'},

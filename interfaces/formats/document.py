@@ -12,6 +12,7 @@ import pydantic
 
 from turnlog.store import Event, TurnlogError
 from turnlog.store.errors import shown
+from turnlog.store.json_values import repeated_key
 
 
 class BrokenFile(TurnlogError):
@@ -116,7 +117,11 @@ def _is_json(text: str) -> bool:
 
 def _decoded(file: str, text: str, line: int) -> Any:
     try:
-        return msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
+        if (key := repeated_key(text)) is not None:
+            why = "stands twice in one object: only one of the two could be kept"
+            raise BrokenFile(file, f"line {line}", key, None, why)
+        return value
     except RecursionError:
         raise BrokenFile(file, f"line {line}", "", text, "is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeError) as error:

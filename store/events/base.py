@@ -14,7 +14,8 @@ SCOPES = ("chat", "agent", "coder", "shared_memory")
 HEADER = frozenset(("type", "v", "scope", "id", "occurred_at"))
 
 MAX_NAME_LENGTH = 200
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z")]
+NO_CONTROLS = r"\A[^\x00-\x1f\x7f-\x9f]*\Z"
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NO_CONTROLS)]
 SCOPE = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 Scope = Annotated[str, Meta(pattern=rf"\A{SCOPE.pattern}")]
 Count = Annotated[int, Meta(ge=0)]

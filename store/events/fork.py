@@ -19,7 +19,11 @@ class ForkFrame(Frame, frozen=True, kw_only=True, gc=False):
 
 
 class Fork(NewEvent, kw_only=True, tag="fork"):
-    """Begins a forked conversation: `parent` is a uuid, `at` the last version of it that the fork shares."""
+    """Begins a forked conversation, which shares what comes up to version `at`.
+
+    `parent` is the uuid of the conversation that owns this version: where a fork is forked at what it shares itself,
+    that is the conversation with which it shares it.
+    """
 
     parent: str
     at: int
