@@ -50,20 +50,23 @@ def append(
     alone = len(events) == 1
     batch = [prepare(event, None if alone else index) for index, event in enumerate(events)]
     ids = _checked_ids(batch)
-    with db.transaction():
-        stream, head = streams.find_head(db, name) or (None, None)
-        if ids and stream is not None:
-            earlier = _earlier_receipt(db, stream, batch)
-            if earlier is not None:
-                return earlier
-        _check_expected(db, name, stream, head, expected)
-        if stream is None or head is None:
-            stream = streams.create(db, name)
-            head = streams.head(db, stream)
-        check_batch(db, stream, head, batch)
-        receipt, head = insert(db, stream, head, batch)
-        db.remember((stream.uuid, stream.name), (stream, head))
-        return receipt
+    return db.write_all(lambda: _append(db, name, batch, bool(ids), expected))
+
+
+def _append(db: Database, name: str, batch: Sequence[Prepared], has_ids: bool, expected: ExpectedVersion) -> Receipt:
+    stream, head = streams.find_head(db, name) or (None, None)
+    if has_ids and stream is not None:
+        earlier = _earlier_receipt(db, stream, batch)
+        if earlier is not None:
+            return earlier
+    _check_expected(db, name, stream, head, expected)
+    if stream is None or head is None:
+        stream = streams.create(db, name)
+        head = streams.head(db, stream)
+    check_batch(db, stream, head, batch)
+    receipt, head = insert(db, stream, head, batch)
+    db.remember((stream.uuid, stream.name), (stream, head))
+    return receipt
 
 
 def insert(db: Database, stream: Stream, head: Head, batch: Sequence[Prepared]) -> tuple[Receipt, Head]:

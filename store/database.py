@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any, Literal, TypeVar, get_args
 
 import sqlite_utils
@@ -19,7 +18,7 @@ from .backup import copy
 from .erasure import Erasure
 from .errors import StoreBusy, StoreReadOnly, StoreUnusable
 from .file import Connection, StoreFile
-from .transaction import Transaction
+from .turns import Turn, Turns
 
 Durability = Literal["full", "normal"]
 T = TypeVar("T")
@@ -41,7 +40,36 @@ def lenient_text(text: bytes) -> str:
         return text.decode("utf-8", "replace") + "\0"
 
 
-class Database:
+class _Transaction(Turn[None]):
+    """A write transaction, in which an error of SQLite's becomes the store's own, as far as it `explains` them."""
+
+    __slots__ = ("_db", "_explains")
+
+    def __init__(self, db: Database, explains: bool) -> None:
+        super().__init__(db, None, "BEGIN IMMEDIATE", True, db.synchronous)
+        self._db = db
+        self._explains = explains
+
+    def __enter__(self) -> None:
+        try:
+            super().__enter__()
+        except sqlite3.Error as error:
+            raise self._db.explained(error) from error
+
+    def leave(self, error: BaseException | None) -> None:
+        try:
+            super().leave(error)
+        except sqlite3.Error as failed:
+            raise self._db.explained(failed) from failed
+        if self._explains and isinstance(error, sqlite3.Error):
+            raise self._db.explained(error) from error
+
+    def committed(self) -> None:
+        if self._db.erasure.is_due:
+            self._db.erasure.finish()
+
+
+class Database(Turns):
     """A connection to the store at `path`; `timeout` is how many seconds to wait for another process's lock.
 
     :raises StoreUnusable: the file cannot be opened, or is not a turnlog store.
@@ -51,25 +79,25 @@ class Database:
 
     def __init__(self, path: str | os.PathLike[str], durability: Durability, read_only: bool, timeout: float) -> None:
         one_of("durability", durability, get_args(Durability))
+        super().__init__()
         self.file = StoreFile(path, read_only)
         self.path = self.file.path
         self.read_only = read_only
-        self._closed = False
         self.erasure = Erasure(self)
         self._timeout = seconds("timeout", timeout)
-        self._synchronous = _FULL if durability == "full" else _NORMAL
-        self.lock = self._lock = threading.RLock()
+        self.synchronous = _FULL if durability == "full" else _NORMAL
+        self._synchronous_now: int | None = None  # None where an interrupt left it unknown.
+        self._alone = _Transaction(self, True)
         self._memory: dict[str | None, Any] = {}
         self.derived: dict[str, Any] = {}  # What projections remember of rows; empty again when a write is undone.
         self._memory_as_of = (0, 0)
         self._recalled: dict[Any, Any] = {}
         self._recalled_as_of = (0, 0)
-        self._in_snapshot = False
         self._read = self._read_live if read_only else self._retried
         self._connection = self._retried(self.file.open)
         self._writer = self._connection.cursor()  # Kept, since making one for each statement takes as long as some do.
         try:
-            self._retried(lambda: self._open(durability))
+            self._retried(self._prepare)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self.close()
             raise StoreUnusable(self.path, f"cannot be opened: {error}") from None
@@ -78,21 +106,24 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close the connection; closing twice is nothing."""
+        """Close the connection, once no other thread has a turn; closing twice is nothing."""
+        with suppress(StoreUnusable):
+            self.hold(self._refuse_all)
+        self._connection.close()
+
+    def _refuse_all(self) -> None:
         self._closed = True
-        with self._lock:
-            self._connection.close()
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
-        with self._lock:
-            return self._read(lambda: self._connection.execute(sql, parameters).fetchall())
+        return self.hold(lambda: self._read(lambda: self._connection.execute(sql, parameters).fetchall()))
 
     def row(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> tuple[Any, ...] | None:
         """Return the first row of a query."""
-        with self._lock:
-            row: tuple[Any, ...] | None = self._read(lambda: self._connection.execute(sql, parameters).fetchone())
-            return row
+        row: tuple[Any, ...] | None = self.hold(
+            lambda: self._read(lambda: self._connection.execute(sql, parameters).fetchone())
+        )
+        return row
 
     def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Insert rows inside the caller's transaction; the last one's rowid."""
@@ -119,68 +150,41 @@ class Database:
         :raises StoreBusy: the lock was not had in time, or the store was opened read-only.
         :raises sqlite3.Error: the step failed; it was undone.
         """
-        in_file = patience is not None
-        if (in_file and self.read_only) or not self._lock.acquire(timeout=-1 if patience is None else patience):
-            raise StoreBusy(self.path, patience or 0)
-        execute, inside, begun = self._connection.execute, self._connection.in_transaction, False
-        unsynced = in_file and not inside and self._synchronous > _NORMAL
-        try:
-            if unsynced:
-                execute(f"PRAGMA synchronous = {_NORMAL}")
-            begin = "BEGIN IMMEDIATE" if in_file else "BEGIN"
-            self._retried(lambda: execute("SAVEPOINT derived" if inside else begin), patience)
-            begun = True
+        if patience is not None and self.read_only:
+            raise StoreBusy(self.path, patience)
+        return self.hold(lambda: self._derived(step, patience))
+
+    def _derived(self, step: Callable[[], T], patience: float | None) -> T:
+        begin, synchronous = ("BEGIN", None) if patience is None else ("BEGIN IMMEDIATE", _NORMAL)
+        with Turn(self, None, begin, True, synchronous, patience):
             before = self._as_of()
             try:
                 result = step()
             except MemoryError:
                 raise sqlite3.DatabaseError(_NO_MEMORY) from None
-            execute("RELEASE derived" if inside else "COMMIT")
-            begun = False
-            if self._memory_as_of == before:
-                self._memory_as_of = (before[0], self._connection.total_changes)
-            return result
-        finally:
-            # A step may be run inside a snapshot.
-            self._recalled.clear()
-            self._recalled_as_of = (0, 0)
-            try:
-                # SQLite has already rolled back after some errors.
-                if begun and self._connection.in_transaction:
-                    for statement in ("ROLLBACK TO derived", "RELEASE derived") if inside else ("ROLLBACK",):
-                        execute(statement)
-                if unsynced:
-                    execute(f"PRAGMA synchronous = {self._synchronous}")
-            finally:
-                self._lock.release()
+        # A step may be run inside a snapshot.
+        self._recalled.clear()
+        if self._memory_as_of == before:
+            self._memory_as_of = (before[0], self._connection.total_changes)
+        return result
 
     def _as_of(self) -> tuple[int, int]:
         return self._writer.execute("PRAGMA data_version").fetchone()[0], self._connection.total_changes
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Read the store as it is at one moment, whatever other processes write meanwhile."""
-        with self._lock:
-            if self._connection.in_transaction:
-                yield
-                return
-            self._refresh()
-            self._retried(lambda: self._connection.execute("BEGIN"))
-            try:
-                as_of = self._as_of()
-                if as_of != self._recalled_as_of:
-                    self._recalled.clear()
-                    self._recalled_as_of = as_of
-                self._in_snapshot = True
-                yield
-            finally:
-                self._in_snapshot = False
-                if self._connection.in_transaction:
-                    self._connection.execute("COMMIT")
+    def alone(self) -> Turn[Connection]:
+        """Return a turn in which the store's own connection can be used, with every other thread kept out.
+
+        :raises StoreUnusable: the store is closed.
+        """
+        return Turn(self, self._connection)
+
+    def snapshot(self) -> Turn[None]:
+        """Return a turn that reads the store as it is at one moment, whatever other processes write meanwhile."""
+        return Turn(self, None, "BEGIN")
 
     def recall(self, key: Hashable, read: Callable[[], T]) -> T:
         """Return what `read` gives; inside a snapshot it is read once, as long as nothing is written to the store."""
-        if not self._in_snapshot:
+        if not self._open or self._open[0].undoes or not self.in_transaction:
             return read()
         try:
             found: T = self._recalled[key]
@@ -188,64 +192,65 @@ class Database:
             found = self._recalled[key] = read()
         return found
 
-    def transaction(self) -> Transaction:
+    def transaction(self, explains: bool = True) -> Turn[None]:
         """Return a write transaction, all or nothing, begun IMMEDIATE; one inside another is part of it.
+
+        What SQLite raises in it becomes `StoreUnusable`, unless statements of others may raise it too (not `explains`).
 
         :raises StoreBusy: the lock was not had in time.
         :raises StoreReadOnly: the store was opened read-only.
         """
-        return Transaction(self)
-
-    def begin(self) -> bool:
-        """Begin a transaction, or a part of the one there is; whether it is such a part."""
         if self.read_only:
             raise StoreReadOnly(self.path)
-        if self._closed:
-            raise StoreUnusable(self.path, "is closed")
-        self._lock.acquire()
-        try:
-            self.file.check()
-            nested = self._connection.in_transaction
-            statement = "SAVEPOINT nested" if nested else "BEGIN IMMEDIATE"
-            self._retried(lambda: self._writer.execute(statement))
-        except BaseException:
-            self._lock.release()
-            raise
-        return nested
+        return _Transaction(self, explains)
 
-    @property
-    def in_transaction(self) -> bool:
-        """Return whether a transaction is going on."""
-        return self._connection.in_transaction
+    def write_all(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, all of whose writes are one transaction, or part of the one that is open.
 
-    def commit(self, nested: bool) -> None:
-        """End what `begin` began; rolled back instead, if it fails."""
-        try:
-            self._writer.execute("RELEASE nested" if nested else "COMMIT")
-            if not nested and self.erasure.is_due:
-                self.erasure.finish()
-        except BaseException as error:
-            self.roll_back(nested, error)
-            raise
-        self._lock.release()
-
-    def roll_back(self, nested: bool, error: BaseException) -> None:
-        """Undo what was done since `begin`, because of an error.
-
-        :raises StoreUnusable: the error is SQLite's, such as a full disk.
+        :raises StoreBusy: the lock was not had in time.
+        :raises StoreReadOnly: the store was opened read-only.
+        :raises StoreUnusable: SQLite cannot write.
         """
+        if self.read_only:
+            raise StoreReadOnly(self.path)
+        return self.hold(lambda: self._write_all(work))
+
+    def _write_all(self, work: Callable[[], T]) -> T:
+        if self._open:
+            with self.transaction():
+                return work()
         try:
-            # SQLite has already rolled back after some errors.
-            if self._connection.in_transaction:
-                for statement in ("ROLLBACK TO nested", "RELEASE nested") if nested else ("ROLLBACK",):
-                    self._connection.execute(statement)
-            self._memory.clear()
-            self._recalled_as_of = (0, 0)
-            self.derived.clear()
-        finally:
-            self._lock.release()
-        if isinstance(error, sqlite3.OperationalError):
-            raise StoreUnusable(self.path, f"cannot be written: {error}") from error
+            return self.commit(work, self._alone)
+        except sqlite3.Error as error:
+            raise self.explained(error) from error
+
+    def _begin_transaction(self, turn: Turn[Any]) -> None:
+        if not turn.undoes:
+            self._refresh()
+        elif turn.synchronous is not None:
+            self.file.check()
+            if turn.synchronous != self._synchronous_now:
+                self._synchronous_now = None
+                self._connection.execute(f"PRAGMA synchronous = {turn.synchronous}")
+                self._synchronous_now = turn.synchronous
+        begin = turn.begin
+        self._retried(lambda: self._writer.execute(begin), turn.patience)
+        if not turn.undoes and (as_of := self._as_of()) != self._recalled_as_of:
+            self._recalled.clear()
+            self._recalled_as_of = as_of
+
+    def _undone(self) -> None:
+        self._memory.clear()
+        self._recalled.clear()
+        self._recalled_as_of = (0, 0)
+        self.derived.clear()
+        if not self._closed:
+            # A statement of the old one that an interrupt kept from being read to its end would keep a read open.
+            self._writer = self._connection.cursor()
+
+    def explained(self, error: sqlite3.Error) -> StoreUnusable:
+        """Return what is raised in place of an error of SQLite's in a write transaction."""
+        return StoreUnusable(self.path, f"cannot be written: {error}")
 
     def remembered(self, key: str) -> Any:
         """Return what was remembered, inside a transaction; None if anything at all has been written since then."""
@@ -267,14 +272,6 @@ class Database:
         with self.alone() if self.file.in_memory else closing(self.connect()) as source:
             copy(self.file, source, target, self._retried, progress)
 
-    @contextmanager
-    def alone(self) -> Iterator[Connection]:
-        """Give the store's own connection, with every other thread kept out."""
-        with self._lock:
-            if self._closed:
-                raise StoreUnusable(self.path, "is closed")
-            yield self._connection
-
     def connect(self) -> Connection:
         """Return a new connection to the store's file that only reads, which the caller closes.
 
@@ -285,13 +282,12 @@ class Database:
             raise StoreUnusable(self.path, "is closed")
         return self._retried(self.file.connect)
 
-    def _open(self, durability: Durability) -> None:
+    def _prepare(self) -> None:
         tables = sqlite_utils.Database(self._connection, execute_plugins=False)
         migrations.recognise(tables, self.path, self.read_only)
         if self.read_only:
             return
         self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute(f"PRAGMA synchronous = {durability.upper()}")
         self._connection.execute("PRAGMA foreign_keys = ON")
         # What is redacted must leave the file's free space too (DESIGN section 7).
         self._connection.execute("PRAGMA secure_delete = ON")

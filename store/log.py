@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -94,14 +94,13 @@ class Store(Reader):
         """
         return append(self.db, conversation, events, expected)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Make several appends one: all or nothing. Other writers wait meanwhile.
 
         :raises StoreBusy: the store stayed locked.
+        :raises StoreReadOnly: the store was opened read-only.
         """
-        with self.db.transaction():
-            yield
+        return self.db.transaction(explains=False)
 
     def restore(self, lines: Iterable[Exported], name: str | None = None) -> list[Restored]:
         """Put exported events back verbatim, all or nothing; those that are here already are compared.

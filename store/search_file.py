@@ -196,7 +196,10 @@ def _forget(db: Database, names: Sequence[str]) -> None:
 
 
 def step(db: Database) -> tuple[int, int]:
-    """Take events in for a few milliseconds, inside a transaction; return how many, and up to which position."""
+    """Take events in for a few milliseconds, inside a transaction; return how many, and up to which position.
+
+    It is one event at least, however slow the machine: a step that gets nowhere would be taken for ever.
+    """
     began = time.perf_counter()
     position = position_of(db)
     if position is None:
@@ -206,14 +209,16 @@ def step(db: Database) -> tuple[int, int]:
         db.rows(SEARCH)
         db.rows(_CHECKPOINT)
     count = 0
-    while time.perf_counter() - began < _STEP and (rows := rows_after(db, position, ROWS)):
+    late = False
+    while not late and (rows := rows_after(db, position, ROWS)):
         for row in rows:
             entry = entry_of(row)
             if entry is not None:
                 db.insert(INSERT, [entry])
             position = row[0]
             count += 1
-            if time.perf_counter() - began >= _STEP:
+            late = time.perf_counter() - began >= _STEP
+            if late:
                 break
     db.insert("INSERT OR REPLACE INTO search_checkpoint VALUES (1, ?, ?, NULL)", [(position, RULES)])
     return count, position

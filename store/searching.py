@@ -93,12 +93,10 @@ class Index:
         self._excerpts: Excerpts | None = None
 
     def close(self) -> None:
-        """Close what is kept in memory."""
-        with self._db.lock:
+        """Close what is kept in memory; closing twice is nothing."""
+        with suppress(StoreUnusable), self._db.alone():
             self._forget_memory()
-            if self._excerpts is not None:
-                self._excerpts.close()
-                self._excerpts = None
+            self._forget_excerpts()
 
     def catch_up(self, progress: Progress = _quietly) -> int:
         """Take in what was appended since; return how many events that were.
@@ -160,9 +158,13 @@ class Index:
 
     def excerpt(self, body_text: str, phrases: Sequence[str]) -> str:
         """Return a line of what an event says, around the first of the phrases, which are marked «so»."""
-        with self._db.lock:
+        with self._db.alone():
             self._excerpts = self._excerpts or Excerpts()
-            return self._excerpts.excerpt(spaced(words_of(body_text)), phrases)
+            try:
+                return self._excerpts.excerpt(spaced(words_of(body_text)), phrases)
+            except BaseException:
+                self._forget_excerpts()
+                raise
 
     def _matches(self, expression: str) -> list[int]:
         attempts = 3  # The index may be damaged, and be dropped by another's erasure when it was made again.
@@ -189,7 +191,7 @@ class Index:
                 if position_of(db) == (top := top_of(db)):
                     if not (inside or db.read_only):
                         self._seal()
-                    with db.lock:
+                    with db.alone():
                         self._forget_memory()
                     return True, count
                 taken, position = db.derive(lambda: step(db), MAX_WAIT)
@@ -218,13 +220,18 @@ class Index:
         """Ask an index in memory that has all events; return the answer, and how many events it took in."""
         count = 0
         while True:
-            with self._db.lock:
+            with self._db.alone():
                 if self._db.in_transaction:
                     # What it took in may be undone, and its positions be given to other events.
                     return self._once(ask)
                 memory = self._memory or self._begun()
                 self._memory = memory
-                taken = memory.take_in(self._db)
+                try:
+                    taken = memory.take_in(self._db)
+                except BaseException:
+                    # It may have taken in what it does not know of.
+                    self._forget_memory()
+                    raise
                 if not taken:
                     return ask(memory), count
                 count += taken
@@ -249,7 +256,7 @@ class Index:
 
     def _discard(self) -> bool:
         """Drop an index that is damaged, in memory and in the file; return whether the file's could be."""
-        with self._db.lock:
+        with self._db.alone():
             self._forget_memory()
         try:
             self._db.derive(lambda: drop(self._db), MAX_WAIT)
@@ -264,6 +271,11 @@ class Index:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
+
+    def _forget_excerpts(self) -> None:
+        if self._excerpts is not None:
+            self._excerpts.close()
+            self._excerpts = None
 
 
 def _conditions(
