@@ -15,7 +15,7 @@ import pytest
 from test_append import said
 from views import summary
 
-from turnlog.costs import cost
+from turnlog.costs import costs
 from turnlog.projections import check, handoffs, history, query, search, timeline, trace, usage
 from turnlog.store import Store
 from turnlog.store.chain import digest_of_body
@@ -59,7 +59,7 @@ def used(store: Store, text: str) -> list[int]:
     assert search(store, text.split()[0])
     for name in ("c", "fork"):
         assert history(store, name, scope="chat").digest
-        assert [cost(store, each, compare=True) for each in handoffs(store, name)]
+        assert list(costs(store, handoffs(store, name), compare=True))
         assert timeline(store, name, scope="chat").steps()
         trace(store, name, text.split()[0])
         usage(store, name)
