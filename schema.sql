@@ -8,7 +8,9 @@ CREATE TABLE IF NOT EXISTS conversations (
     parent INTEGER REFERENCES conversations (key),
     forked_at INTEGER,
     named INTEGER NOT NULL DEFAULT 0 CHECK (named IN (0, 1)),
-    CHECK ((parent IS NULL) = (forked_at IS NULL))
+    name_salt BLOB,
+    CHECK ((parent IS NULL) = (forked_at IS NULL)),
+    CHECK ((name IS NULL) = (name_salt IS NULL))
 ) STRICT;
 
 CREATE INDEX IF NOT EXISTS conversations_by_parent ON conversations (parent) WHERE parent IS NOT NULL;
@@ -108,6 +110,7 @@ WHEN NEW.key IS NOT OLD.key
   OR NEW.parent IS NOT OLD.parent
   OR NEW.forked_at IS NOT OLD.forked_at
   OR NEW.named < OLD.named
+  OR (NEW.name_salt IS NOT OLD.name_salt AND OLD.name IS NOT NULL AND NEW.name IS NOT NULL)
   OR EXISTS (SELECT 1 FROM conversations WHERE name = NEW.name AND key <> OLD.key)
 BEGIN
     SELECT RAISE(ABORT, 'turnlog: only the name of a conversation can change');

@@ -72,6 +72,11 @@ def digest_of_event(previous: bytes, header: Header, frame: str, body_digest: by
     return sha256(text).digest()
 
 
+def digest_of_name(salt: bytes, conversation: str, name: str) -> bytes:
+    """Return the salted digest of the name of a conversation (its uuid), which a checkpoint has in its place."""
+    return sha256(f"{salt.hex()}\n{conversation}\n{name}".encode()).digest()
+
+
 def time_of(microseconds: int) -> datetime:
     """A time from microseconds since 1970 UTC."""
     return _EPOCH + timedelta(microseconds=microseconds)

@@ -6,23 +6,25 @@ import hmac
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from .arguments import instance_of
+from .chain import digest_of_name
 from .database import Database
 from .errors import InvalidArgument
-from .faults import Fault
+from .faults import Fault, Renamed
 from .state import State
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """A conversation in a checkpoint: its last version and that event's digest (hex)."""
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A conversation in a checkpoint: its last version and that event's digest, and the digest of its name (hex)."""
 
     uuid: str
     version: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
     digest: str
+    name: str | None = None
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,12 +40,12 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 def checkpoint(db: Database, key: bytes | None = None) -> Checkpoint:
     """Return where every conversation is; see `Store.checkpoint`."""
     rows = db.rows(
-        "SELECT conversations.uuid, events.version, events.digest FROM conversations"
+        "SELECT conversations.uuid, events.version, events.digest, name_salt, name FROM conversations"
         " JOIN events ON events.conversation = conversations.key AND events.version ="
         "   (SELECT max(version) FROM events WHERE conversation = conversations.key)"
         " ORDER BY conversations.uuid"
     )
-    marks = [Mark(uuid, version, digest.hex()) for uuid, version, digest in rows]
+    marks = [Mark(uuid, version, digest.hex(), _digest_of(uuid, *named)) for uuid, version, digest, *named in rows]
     taken_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Checkpoint(taken_at=taken_at, keyed=key is not None, conversations=marks, root=_root(marks, key))
 
@@ -74,23 +76,32 @@ def root_faults(against: Checkpoint, key: bytes | None) -> Iterator[Fault]:
         yield Fault(None, None, "the checkpoint's root is not that of what it says, or was made with another key")
 
 
-def marks_faults(state: State, marks: Sequence[Mark]) -> Iterator[Fault]:
-    """Return the conversations that are not as they were at a checkpoint, those that grew since aside."""
+def differences(state: State, marks: Sequence[Mark]) -> Iterator[Fault | Renamed]:
+    """Return the conversations that are not as they were at a checkpoint, those that only grew since aside."""
     for mark in marks:
         row = state.row(
-            "SELECT conversations.key, events.digest FROM conversations"
+            "SELECT conversations.key, events.digest, name_salt, name FROM conversations"
             " LEFT JOIN events ON events.conversation = conversations.key AND events.version = ?"
             " WHERE conversations.uuid = ?",
             (mark.version, mark.uuid),
         )
         if row is None:
             yield Fault(mark.uuid, None, "it is in the checkpoint and not in the store")
-        elif row[1] is None:
-            yield Fault(
-                mark.uuid, _end_of(state, row[0]), f"it ends here, and had {mark.version} versions at the checkpoint"
-            )
-        elif not isinstance(row[1], bytes) or row[1].hex() != mark.digest:
+            continue
+        key, digest, salt, name = row
+        if digest is None:
+            why = f"it ends here, and had {mark.version} versions at the checkpoint"
+            yield Fault(mark.uuid, _end_of(state, key), why)
+        elif not isinstance(digest, bytes) or digest.hex() != mark.digest:
             yield Fault(mark.uuid, mark.version, "it is another event than at the checkpoint")
+        if _digest_of(mark.uuid, salt, name) != mark.name:
+            yield Renamed(mark.uuid, name if isinstance(name, str) else None)
+
+
+def _digest_of(uuid: str, salt: Any, name: Any) -> str | None:
+    """Return the digest of a conversation's name (hex); None if it has none, or its row is damaged."""
+    known = isinstance(salt, bytes) and isinstance(name, str)
+    return digest_of_name(salt, uuid, name).hex() if known else None
 
 
 def _end_of(state: State, key: int) -> int | None:
@@ -103,5 +114,6 @@ def _end_of(state: State, key: int) -> int | None:
 
 
 def _root(marks: Sequence[Mark], key: bytes | None) -> str:
-    text = "".join(f"{mark.uuid} {mark.version} {mark.digest}\n" for mark in marks).encode()
+    lines = (f"{mark.uuid} {mark.version} {mark.digest} {mark.name or '-'}\n" for mark in marks)
+    text = "".join(lines).encode()
     return sha256(text).hexdigest() if key is None else hmac.new(key, text, sha256).hexdigest()

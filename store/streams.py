@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 import uuid
 from typing import Any
@@ -16,6 +17,7 @@ from .errors import Damaged, InvalidArgument, NameTaken, NotFound
 from .events.base import MAX_NAME_LENGTH
 
 OPEN = 2**62
+_SALT_SIZE = 16
 
 
 class Stream(msgspec.Struct, frozen=True, gc=False):
@@ -132,9 +134,10 @@ def create(
         if taken is not None and find(db, taken) is not None:
             raise NameTaken(taken)
     parent, at = (None, None) if fork_of is None else (fork_of[0].key, fork_of[1])
+    salt = None if name is None else os.urandom(_SALT_SIZE)
     db.rows(
-        "INSERT INTO conversations (uuid, name, parent, forked_at, named) VALUES (?, ?, ?, ?, ?)",
-        (identity, name, parent, at, name is not None),
+        "INSERT INTO conversations (uuid, name, parent, forked_at, named, name_salt) VALUES (?, ?, ?, ?, ?, ?)",
+        (identity, name, parent, at, name is not None, salt),
     )
     made = find_uuid(db, identity)
     assert made is not None
@@ -152,7 +155,12 @@ def rename(db: Database, conversation: str, name: str | None) -> Stream:
     other = None if name is None else find(db, name)
     if other is not None and other.key != stream.key:
         raise NameTaken(str(name))
-    db.rows("UPDATE conversations SET name = ?, named = 1 WHERE key = ?", (name, stream.key))
+    # The salt is made with the first name and goes with the last, so that nobody can guess a name that is erased.
+    db.rows(
+        "UPDATE conversations SET name = ?1,"
+        " named = 1, name_salt = CASE WHEN ?1 IS NULL THEN NULL ELSE coalesce(name_salt, ?2) END WHERE key = ?3",
+        (name, os.urandom(_SALT_SIZE), stream.key),
+    )
     return get(db, stream.uuid)
 
 

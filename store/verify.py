@@ -11,20 +11,20 @@ from operator import itemgetter
 from typing import Any
 
 from .chain import digest_of_body, digest_of_event, genesis
-from .checkpoint import Checkpoint, marks_faults, root_faults
+from .checkpoint import Checkpoint, differences, root_faults
 from .codec import Event
 from .database import Database
 from .errors import Damaged
 from .events import ForkFrame, RedactionFrame, read_frame
 from .exchange import follows_from_body
-from .faults import Fault, Verified
+from .faults import Fault, Renamed, Verified
 from .json_values import repeated_key
 from .searching import Index
 from .state import State, state_of
 from .streams import Head
 from .structure import structure_faults
 
-_OWN = "key, uuid, parent, forked_at"
+_OWN = "key, uuid, parent, forked_at, name, name_salt"
 _EVENT = "version, type, v, scope, frame, body, position, id, recorded_at, occurred_at, salt, body_digest, digest"
 _HEAD = "version, digest, recorded_at"
 # What each column of these may hold. SQLite holds writers to it, and damaged bytes to nothing.
@@ -33,6 +33,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "uuid": (str,),
     "parent": (int, type(None)),
     "forked_at": (int, type(None)),
+    "name": (str, type(None)),
+    "name_salt": (bytes, type(None)),
     "version": (int,),
     "type": (str,),
     "v": (int,),
@@ -69,7 +71,7 @@ def verify(
         _collect(found, _event_faults(state, found, progress))
         if against is not None:
             _collect(found, root_faults(against, key))
-            _collect(found, marks_faults(state, against.conversations))
+            _collect(found, differences(state, against.conversations))
     found.erasure = db.erasure.told()
     found.derived += Index(db).differences()
     try:
@@ -81,11 +83,14 @@ def verify(
     return found
 
 
-def _collect(found: Verified, faults: Iterator[Fault]) -> None:
-    """Add faults to what was found, up to where damage lets nothing more be read, which is one itself."""
+def _collect(found: Verified, more: Iterator[Fault | Renamed] | Iterator[Fault]) -> None:
+    """Add to what was found, up to where damage lets nothing more be read, which is a fault itself."""
     try:
-        for fault in faults:
-            found.faults.append(fault)
+        for each in more:
+            if isinstance(each, Fault):
+                found.faults.append(each)
+            else:
+                found.renamed.append(each)
     except (sqlite3.DatabaseError, MemoryError) as error:
         # SQLite asks for more memory than there is where damaged bytes give it a length.
         why = f"cannot all be read: {error or 'it takes more memory than there is'}"
@@ -100,6 +105,8 @@ class _Conversation:
     uuid: str
     parent: int | None
     forked_at: int | None
+    name: str | None
+    salt: bytes | None
 
 
 def _event_faults(state: State, found: Verified, progress: Callable[[int, int], None]) -> Iterator[Fault]:
@@ -153,6 +160,8 @@ def _conversation_fault(state: State, found: Verified, rows: Iterator[tuple[Any,
         head = Head(event.version, event.digest, event.recorded_us)
         position = event.position
         found.events += 1
+    if (conversation.name is None) != (conversation.salt is None):
+        return Fault(conversation.uuid, None, "it has a name without its salt, or the salt of a name that is gone")
     return None
 
 

@@ -61,6 +61,12 @@ def document(kept: Checkpoint) -> Any:
     return json.loads(msgspec.json.encode(kept))
 
 
+def root_text(kept: Any) -> bytes:
+    """What the root of a checkpoint is made of, as docs/format.md says."""
+    lines = (f"{m['uuid']} {m['version']} {m['digest']} {m.get('name', '-')}\n" for m in kept["conversations"])
+    return "".join(lines).encode()
+
+
 def reread(changed: Any) -> Checkpoint:
     return read_checkpoint(json.dumps(changed).encode())
 
@@ -90,8 +96,11 @@ class TestWhatItSays:
     @keyed
     def test_the_root(self, path: Path, key: bytes | None) -> None:
         """The root is over a line for each conversation: its SHA-256, or the HMAC-SHA-256 with the key."""
+        with Store(path) as store:
+            store.rename("two", None)
         kept = take(path, key)
-        lines = "".join(f"{mark.uuid} {mark.version} {mark.digest}\n" for mark in kept.conversations).encode()
+        assert [mark for mark in kept.conversations if mark.name is None]
+        lines = root_text(document(kept))
         assert kept.root == (hmac.new(key, lines, "sha256") if key else sha256(lines)).hexdigest()
 
     @keyed
@@ -101,6 +110,17 @@ class TestWhatItSays:
         assert read_checkpoint(msgspec.json.encode(kept)) == kept
         assert reread(document(kept)) == kept
         assert held(path, reread(document(kept)), key) == []
+
+    def test_the_names(self, path: Path) -> None:
+        """A conversation's name is there as the SHA-256 of its salt, its uuid and itself; one without has none."""
+        with Store(path) as store:
+            store.rename("two", None)
+            rows = store.db.rows("SELECT uuid, name_salt, name FROM conversations")
+        digests = {
+            uuid: name and sha256(f"{salt.hex()}\n{uuid}\n{name}".encode()).hexdigest() for uuid, salt, name in rows
+        }
+        assert {mark.uuid: mark.name for mark in take(path).conversations} == digests
+        assert sorted(digests.values(), key=bool)[0] is None
 
     def test_the_file_says_what_it_is(self, path: Path) -> None:
         """The file says that it is a checkpoint and of which version, keyed or not."""
@@ -136,6 +156,102 @@ class TestWhatIsNoFault:
             for name in ("two", "three", "one"):
                 other.restore(map(read_line, export(store, name)))
             assert other.verify(kept).faults == []
+
+
+class TestNames:
+    """A rename is no event: names that are not those of the checkpoint are listed, and are no faults."""
+
+    @staticmethod
+    def listed(path: Path, kept: Checkpoint) -> dict[str, str | None]:
+        with Store(path, read_only=True) as store:
+            found = store.verify(kept)
+        assert found.faults == []
+        return {each.conversation: each.name for each in found.renamed}
+
+    def test_as_they_were(self, path: Path) -> None:
+        """A name that is as it was, or that changed and was given back, is not listed."""
+        kept = take(path)
+        assert self.listed(path, kept) == {}
+        with Store(path) as store:
+            store.rename("two", "another")
+            store.rename("another", "two")
+            store.append("two", [said("more")])
+            store.append("since", [said("x")])
+        assert self.listed(path, kept) == {}
+
+    def test_changed(self, path: Path) -> None:
+        """Names that were changed, dropped, given or exchanged behind the store's back are listed, as they are now."""
+        with Store(path) as store:
+            owners = [store.stream(name).uuid for name in ("one", "two", "three")]
+            store.rename("three", None)
+            kept = store.checkpoint()
+            store.rename("one", "uno")
+            store.rename("two", None)
+            store.rename(owners[2], "tres")
+        assert self.listed(path, kept) == dict(zip(owners, ("uno", None, "tres"), strict=True))
+
+    def test_exchanged(self, path: Path) -> None:
+        """Two names that were exchanged by a plain connection are listed, though the store knows both."""
+        kept, names = take(path), uuids(path)
+        with unguarded(path) as plain:
+            plain.execute("UPDATE conversations SET name = iif(name = 'one', 'x', 'one') WHERE name IN ('one', 'two')")
+            plain.execute("UPDATE conversations SET name = 'two' WHERE name = 'x'")
+        assert self.listed(path, kept) == {names["one"]: "two", names["two"]: "one"}
+
+    def test_with_their_salts(self, path: Path) -> None:
+        """A name that took its salt along to another conversation is listed: the uuid is in the digest."""
+        kept, names = take(path), uuids(path)
+        with unguarded(path) as plain:
+            (salt,) = plain.execute("SELECT name_salt FROM conversations WHERE name = 'one'").fetchone()
+            plain.execute("UPDATE conversations SET name = 'x' WHERE name = 'one'")
+            plain.execute("UPDATE conversations SET name = 'one', name_salt = ? WHERE name = 'two'", (salt,))
+        assert self.listed(path, kept) == {names["one"]: "x", names["two"]: "one"}
+
+    def test_erased(self, path: Path) -> None:
+        """An erasure takes the salt with the name out of every file, so that the name cannot be guessed any more."""
+        with Store(path) as store:
+            owner = store.stream("two").uuid
+            ((salt,),) = store.db.rows("SELECT name_salt FROM conversations WHERE name = 'two'")
+            kept = store.checkpoint()
+            store.erase("two")
+            assert store.db.rows("SELECT name, name_salt FROM conversations WHERE uuid = ?", (owner,)) == [(None, None)]
+        assert not any(salt in file.read_bytes() for file in path.parent.glob(f"{path.name}*"))
+        assert self.listed(path, kept) == {owner: None}
+
+    def test_salts(self, path: Path) -> None:
+        """The salt is made with the first name, kept over renames, and another once the name was dropped."""
+
+        def salt() -> Any:
+            return store.db.rows("SELECT name_salt FROM conversations WHERE uuid = ?", (owner,))[0][0]
+
+        with Store(path) as store:
+            owner, first = store.fork("one", 2).conversation, None
+            assert salt() is None
+            store.rename(owner, "four")
+            first = salt()
+            store.rename("four", "five")
+            assert salt() == first
+            assert len(first) == 16
+            store.rename("five", None)
+            assert salt() is None
+            store.rename(owner, "four")
+            assert salt() not in (None, first)
+
+    def test_the_command(self, path: Path, tmp_path: Path) -> None:
+        """`verify --checkpoint` lists the names on a line each, says how many in the verdict, and ends with 0."""
+        run(path, "checkpoint", f"--output={tmp_path / 'kept.json'}")
+        owner = uuids(path)["two"]
+        run(path, "rename", "two", "zwei")
+        told = run(path, "verify", f"--checkpoint={tmp_path / 'kept.json'}")
+        assert (told.exit_code, told.stdout.splitlines()) == (
+            0,
+            [
+                f"conversation {owner}: its name is not that of the checkpoint: it is zwei",
+                "7 events of 3 conversations: no fault; 1 name not as at the checkpoint",
+            ],
+        )
+        as_json = json.loads(run(path, "verify", f"--checkpoint={tmp_path / 'kept.json'}", "--json").stdout)
+        assert as_json["renamed"] == [{"conversation": owner, "name": "zwei"}]
 
 
 class TestWhatItShows:
@@ -244,6 +360,14 @@ def other_uuid(kept: Any) -> None:
     kept["conversations"][0]["uuid"] = "00000000-0000-4000-8000-000000000000"
 
 
+def other_name(kept: Any) -> None:
+    kept["conversations"][0]["name"] = "00" * 32
+
+
+def no_name(kept: Any) -> None:
+    del kept["conversations"][0]["name"]
+
+
 def other_root(kept: Any) -> None:
     kept["root"] = "00" * 32
 
@@ -256,7 +380,7 @@ def odd_root(kept: Any) -> None:
     kept["root"] = "é"
 
 
-TAMPERED = [without_mark, older_mark, other_digest, other_uuid, other_root, no_root, odd_root]
+TAMPERED = [without_mark, older_mark, other_digest, other_uuid, other_name, no_name, other_root, no_root, odd_root]
 
 
 class TestTheFile:
@@ -268,12 +392,12 @@ class TestTheFile:
         change(kept)
         assert held(path, reread(kept), key)[0] == (None, None)
 
-    @pytest.mark.parametrize("change", TAMPERED[:4])
+    @pytest.mark.parametrize("change", TAMPERED[:6])
     def test_tampered_with_and_a_root_made_anew(self, path: Path, change: Callable[[Any], None]) -> None:
         """A root made anew without the key is not the keyed one."""
         kept = document(take(path, KEY))
         change(kept)
-        lines = "".join(f"{m['uuid']} {m['version']} {m['digest']}\n" for m in kept["conversations"]).encode()
+        lines = root_text(kept)
         for root in (sha256(lines), hmac.new(b"another key", lines, "sha256"), hmac.new(b"", lines, "sha256")):
             assert held(path, reread(kept | {"root": root.hexdigest()}), KEY)[0] == (None, None)
 
@@ -281,7 +405,7 @@ class TestTheFile:
         """One who expects a keyed checkpoint, and gives the key, is told of one whose root was made without."""
         kept = document(take(path, KEY))
         without_mark(kept)
-        lines = "".join(f"{m['uuid']} {m['version']} {m['digest']}\n" for m in kept["conversations"]).encode()
+        lines = root_text(kept)
         forged = reread(kept | {"root": sha256(lines).hexdigest(), "keyed": False})
         assert held(path, forged, KEY) == [(None, None)]
 

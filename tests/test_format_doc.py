@@ -69,7 +69,7 @@ def test_the_events_of_the_example() -> None:
 
 def test_the_commands_of_the_example(commands: list[tuple[str, list[str]]]) -> None:
     """Every command of the page prints the digest that the page promises."""
-    assert len(commands) == 3
+    assert len(commands) == 4
     for promised, words in commands:
         assert hexdigest(printed(words)).startswith(promised), words
 
@@ -78,12 +78,13 @@ def test_the_commands_are_those_of_the_first_event(commands: list[tuple[str, lis
     """What the commands hash is the example's first event: its uuid, its salt and body, and its four lines."""
     event = json.loads(EVENTS[0])
     body = part(event, *(name for name in event if name not in OF_THE_LINE))
-    genesis, of_body, of_event = (words for _, words in commands)
+    genesis, of_body, of_event, of_name = (words for _, words in commands)
     assert genesis == [event["conversation"]]
     assert of_body[1:] == [event["salt"], body]
     lines = [hexdigest(printed(genesis)), part(event, *HEADER), told(event["frame"]), hexdigest(printed(of_body))]
     assert of_event[1:] == lines
     assert hexdigest(printed(of_event)) == event["digest"]
+    assert (len(of_name[1]), of_name[2]) == (32, event["conversation"])
 
 
 @pytest.mark.parametrize("name", [*HEADER[1:5], "recorded_at", "frame", "salt", "digest", "assistant", "system"])

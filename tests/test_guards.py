@@ -172,6 +172,8 @@ def test_an_append_goes_through(plain: sqlite3.Connection) -> None:
         "UPDATE OR REPLACE conversations SET key = 2 WHERE key = 1",
         "UPDATE OR REPLACE conversations SET name = 'two' WHERE key = 1",
         "UPDATE conversations SET name = 'two' WHERE key = 1",
+        "UPDATE conversations SET name_salt = zeroblob(16) WHERE key = 1",
+        "UPDATE conversations SET name = 'uno', name_salt = zeroblob(16) WHERE key = 1",
     ],
 )
 def test_conversations_are_kept(plain: sqlite3.Connection, sql: str) -> None:
@@ -182,7 +184,7 @@ def test_conversations_are_kept(plain: sqlite3.Connection, sql: str) -> None:
 def test_names_can_change(plain: sqlite3.Connection) -> None:
     """The name of a conversation can be changed and dropped."""
     plain.execute("UPDATE conversations SET name = 'uno' WHERE key = 1")
-    plain.execute("UPDATE conversations SET name = NULL WHERE key = 2")
+    plain.execute("UPDATE conversations SET name = NULL, name_salt = NULL WHERE key = 2")
     assert plain.execute("SELECT name FROM conversations ORDER BY key").fetchall() == [("uno",), (None,)]
 
 

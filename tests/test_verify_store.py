@@ -115,10 +115,17 @@ class TestConversations:
         found = tampered(path, "INSERT INTO conversations (uuid) VALUES ('u')")
         assert [(fault.conversation, fault.version) for fault in found] == [("u", None)]
 
-    @pytest.mark.parametrize("new", [None, "another", "line\nfeed", "n" * 500])
-    def test_names_are_nobodys_business(self, path: Path, new: str | None) -> None:
-        """A name can change and is covered by nothing: whatever it is, it is no fault."""
+    @pytest.mark.parametrize("new", ["another", "line\nfeed", "n" * 500])
+    def test_names_are_no_faults(self, path: Path, new: str) -> None:
+        """A name can change, and no digest of the store covers it: whatever it is, it is no fault."""
         assert tampered(path, "UPDATE conversations SET name = ? WHERE name = 'one'", new) == []
+
+    @pytest.mark.parametrize("change", ["name = NULL", "name_salt = NULL"])
+    def test_a_name_without_its_salt(self, path: Path, change: str) -> None:
+        """A name without its salt, or the salt of a name that is gone, is named at its conversation."""
+        owner = identity(path, "one")
+        found = tampered(path, f"UPDATE conversations SET {change} WHERE name = 'one'")
+        assert [(fault.conversation, fault.version) for fault in found] == [(owner, None)]
 
     def test_a_name_hides_nothing(self, path: Path) -> None:
         """A conversation is verified whatever another is called, by its own uuid too."""

@@ -109,11 +109,13 @@ def verified(found: Verified) -> None:
     for note in found.derived:
         click.echo(f"derived: {safe(note)}")
     for each in found.renamed:
-        name = "it has no name" if each.name is None else f"its name {safe(each.name)}"
-        click.echo(f"conversation {safe(each.conversation)}: {name} is not the one that it had at the checkpoint")
+        now = "it has none" if each.name is None else f"it is {safe(each.name)}"
+        click.echo(f"conversation {safe(each.conversation)}: its name is not that of the checkpoint: {now}")
     verdict = counted(len(found.faults), "fault") if found.faults else "no fault"
     if found.derived and not found.faults:
         verdict = "no fault in the log, but what is derived from it differs (`turnlog rebuild` makes it again)"
+    if found.renamed:
+        verdict += f"; {counted(len(found.renamed), 'name')} not as at the checkpoint"
     click.echo(f"{counted(found.events, 'event')} of {counted(found.conversations, 'conversation')}: {verdict}")
 
 
