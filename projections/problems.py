@@ -188,14 +188,19 @@ def _redacted_requests(timeline: Timeline, reading: Reading) -> Iterator[int]:
             yield event.version
 
 
-def redacted_sources(timeline: Timeline, at: int, reading: Reading, request: Event) -> list[Event]:
-    """Return the redactions that came after a request and erased what its history showed, in order."""
-    line = timeline.line(at)
+def _sources(line: Line, at: int) -> list[int]:
+    """Return the events whose texts were shown after a version, and the one that gave the tools."""
     versions = list(map(source_of, line.rows.covering(line.line, at)))
     active = active_at(line, at)
     known = None if active is None else profile_at(line, active.name, at)
     if known is not None and known.tools is not None:
         versions.append(known.tools)
+    return versions
+
+
+def redacted_sources(timeline: Timeline, at: int, reading: Reading, request: Event) -> list[Event]:
+    """Return the redactions that came after a request and erased what its history showed, in order."""
+    versions = timeline.ask(at, _sources)
     erased = reading.redactions.targets(timeline.stream)
     shown = sorted({version for version in versions if version in erased})
     found: dict[int, Event] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -96,6 +96,15 @@ def origins_with(terms: Terms, body: Mapping[str, Any]) -> set[int]:
     return {list(texts)[number] for number in terms.partly_in(list(texts.values()))}
 
 
+class _Mark(NamedTuple):
+    """Who said what was found, and whether it is visible now."""
+
+    role: str | None
+    assistant: str | None
+    visible: bool
+    hidden_by: tuple[str, int] | None
+
+
 class _Marks:
     """Says who said what was found, and whether it is visible now.
 
@@ -106,41 +115,47 @@ class _Marks:
         self._store = store
         self._terms = terms
         self._asked = asked
-        self._lines: dict[tuple[str, str], tuple[Timeline, Line, int]] = {}
+        self._timelines: dict[tuple[str, str], tuple[Timeline, int]] = {}
 
     def found(self, event: Event, snippet: str) -> Found:
         """Return an event as it was found."""
         stream = self._asked or self._store.stream(event.conversation)
-        item, assistant = None, None
+        mark = _Mark(None, None, False, None)
         if event.scope is not None:
-            timeline, line, latest = self._line(stream, event.scope)
-            items = _shown_by(timeline, line, event.version, latest)
-            origins = origins_with(self._terms, event.body) if len(items) > 1 else ()
-            items = [each for each in items if each.origin in origins] or items
-            item = next((each for each in items if each.why is None), next(iter(items), None))
-            if item is not None and item.assistant is not None:
-                assistant = line.rows.names(line.line)[item.assistant]
-        why = None if item is None else item.why
+            timeline, latest = self._timeline(stream, event.scope)
+            mark = timeline.ask(latest, lambda line, at: _mark(timeline, line, at, event, self._terms))
         return Found(
             conversation=stream.label,
             version=event.version,
             scope=event.scope,
             type=event.type,
-            role=None if item is None else ROLES[item.role],
-            assistant=assistant,
+            role=mark.role,
+            assistant=mark.assistant,
             recorded_at=event.recorded_at,
-            visible=item is not None and why is None,
-            hidden_by=None if why is None else (RULES_THAT_HIDE[why.rule], why.by),
+            visible=mark.visible,
+            hidden_by=mark.hidden_by,
             snippet=snippet,
         )
 
-    def _line(self, stream: Stream, scope: str) -> tuple[Timeline, Line, int]:
+    def _timeline(self, stream: Stream, scope: str) -> tuple[Timeline, int]:
         key = (stream.uuid, scope)
-        if key not in self._lines:
-            latest = self._store.version(stream)
+        if key not in self._timelines:
             timeline = Timeline(self._store, stream, scope, WhatIf())
-            self._lines[key] = timeline, timeline.line(latest), latest
-        return self._lines[key]
+            self._timelines[key] = timeline, self._store.version(stream)
+        return self._timelines[key]
+
+
+def _mark(timeline: Timeline, line: Line, at: int, event: Event, terms: Terms) -> _Mark:
+    """Return who said what an event says, of all that shows the words what is visible first."""
+    items = _shown_by(timeline, line, event.version, at)
+    origins = origins_with(terms, event.body) if len(items) > 1 else ()
+    items = [each for each in items if each.origin in origins] or items
+    item = next((each for each in items if each.why is None), next(iter(items), None))
+    if item is None:
+        return _Mark(None, None, False, None)
+    assistant = None if item.assistant is None else line.rows.names(line.line)[item.assistant]
+    hidden_by = None if item.why is None else (RULES_THAT_HIDE[item.why.rule], item.why.by)
+    return _Mark(ROLES[item.role], assistant, item.why is None, hidden_by)
 
 
 def _shown_by(timeline: Timeline, line: Line, version: int, at: int) -> list[Item]:

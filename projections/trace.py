@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from turnlog.store.terms import Terms
 from turnlog.store.words import phrases_of
 
 from .search import origins_with, texts_by_origin
+from .timelines.catch_up import Line
 from .timelines.frames import SHARED
 from .timelines.modes import MODES, WhatIf
 from .timelines.spans import Span
@@ -79,8 +81,10 @@ def _excerpts(body: Mapping[str, Any], words: str) -> dict[str, str]:
 
 def _in_scope(timeline: Timeline, version: int, excerpt: str) -> list[Traced]:
     store, stream = timeline.store, timeline.stream
-    line = timeline.line(store.version(stream))
-    placed = {version, *map(version_of, line.rows.showing_source(line.line, version))}
+    placed = timeline.ask(
+        store.version(stream),
+        lambda line, _: {version, *map(version_of, line.rows.showing_source(line.line, version))},
+    )
     lifelines: dict[tuple[int, str], list[Span]] = {}
     for number in sorted(placed):
         for span in timeline.spans(number):
@@ -112,7 +116,11 @@ def _kept_by(store: Store, stream: Stream, scope: str, version: int, origin: str
     found: list[Mode] = []
     for mode in MODES:
         timeline = Timeline(store, stream, scope, WhatIf(None, {transfer: mode}))
-        items = timeline.items(timeline.line(transfer), version, version, transfer)
-        if any(item.why is None and ORIGINS[item.origin] == origin for item in items):
+        if timeline.ask(transfer, partial(_is_visible, timeline, version, origin)):
             found.append(mode)
     return found
+
+
+def _is_visible(timeline: Timeline, version: int, origin: str, line: Line, at: int) -> bool:
+    items = timeline.items(line, version, version, at)
+    return any(item.why is None and ORIGINS[item.origin] == origin for item in items)

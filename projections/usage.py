@@ -61,7 +61,7 @@ def _of(store: Store, conversation: str) -> list[UsageRow]:
             if event.conversation == stream.uuid:
                 if scope not in lines:
                     lines[scope] = timeline_of(store, stream, scope)
-                active = active_at(lines[scope].line(event.version), event.version)
+                active = lines[scope].ask(event.version, active_at)
                 assistant = None if active is None else active.name
                 row = rows.setdefault((scope, assistant, model), UsageRow(stream.label, scope, assistant, model))
                 row.add(spent)

@@ -90,8 +90,8 @@ class StoreUnusable(TurnlogError):
 
     def __init__(self, path: str, why: str) -> None:
         self.path = path
-        self.why = why
-        super().__init__(f"store {printable(path)}: {why}")
+        self.why = " ".join(why.split())  # SQLite quotes what it cannot read as it is, on as many lines.
+        super().__init__(f"store {printable(path)}: {self.why}")
 
 
 class NewerStore(StoreUnusable):

@@ -43,7 +43,10 @@ def recognise(db: Database, path: str, read_only: bool) -> None:
     content = read("SELECT count(*) FROM sqlite_schema") or read("PRAGMA user_version")
     mark = read("PRAGMA application_id")
     if mark == APPLICATION_ID:
-        applied = [migration.name for migration in MIGRATIONS.applied(db)]
+        try:
+            applied = [migration.name for migration in MIGRATIONS.applied(db)]
+        except (LookupError, TypeError, ValueError):
+            raise StoreUnusable(path, "is damaged: its migrations cannot be read") from None
         newer = [name for name in applied if name not in KNOWN]
         if newer:
             raise NewerStore(path, newer)

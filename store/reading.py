@@ -33,15 +33,16 @@ _PAGE = 1000
 class Listed:
     """A conversation in `Store.conversations()`; `version` is its last.
 
-    `began` and `changed` are the times (UTC) of its first and its last event.
+    `began` and `changed` are the times (UTC) of its first and its last event. Where rows are damaged they are None, and
+    the version is 0.
     """
 
     conversation: str | None
     uuid: str
     version: int
     title: str | None
-    began: datetime
-    changed: datetime
+    began: datetime | None
+    changed: datetime | None
     parent: str | None = None
     forked_at: int | None = None
 
@@ -272,7 +273,7 @@ class Reader:
             yield from starmap(Event, rows)
             if len(rows) < _PAGE:
                 return
-            after = rows[-1][7]
+            after = max(after + 1, rows[-1][7])
 
     def position(self) -> int:
         """The position of the store's last event; 0 if there is none."""
@@ -280,7 +281,7 @@ class Reader:
         return 0 if row is None or row[0] is None else int(row[0])
 
     def conversations(self) -> list[Listed]:
-        """All conversations in the order in which they began."""
+        """All conversations in the order in which they began; what is damaged of one hides no other."""
         rows = self.db.rows(
             "SELECT conversations.uuid, conversations.name, parent.uuid, conversations.forked_at,"
             " last.version, coalesce(last.occurred_at, last.recorded_at),"
@@ -288,18 +289,27 @@ class Reader:
             " (SELECT json_extract(described.body, '$.title') FROM events AS described"
             "   WHERE described.conversation = conversations.key AND described.type = 'describe'"
             "   AND json_valid(described.body)"
-            "   AND described.type <> 'message' AND json_type(described.body, '$.title') IS NOT NULL"
+            "   AND described.type <> 'message' AND json_type(described.body, '$.title') = 'text'"
             "   ORDER BY described.version DESC LIMIT 1)"
             " FROM conversations"
             " LEFT JOIN conversations AS parent ON parent.key = conversations.parent"
-            " JOIN events AS last ON last.conversation = conversations.key AND last.version ="
+            " LEFT JOIN events AS last ON last.conversation = conversations.key AND last.version ="
             "   (SELECT max(version) FROM events WHERE conversation = conversations.key)"
-            " JOIN events AS first ON first.conversation = conversations.key AND first.version ="
+            " LEFT JOIN events AS first ON first.conversation = conversations.key AND first.version ="
             "   (SELECT min(version) FROM events WHERE conversation = conversations.key)"
             " ORDER BY conversations.key"
         )
         return [
-            Listed(name, identity, version, title, time_of(began), time_of(changed), parent, forked_at)
+            Listed(
+                name if isinstance(name, str) else None,
+                str(identity),
+                version if isinstance(version, int) else 0,
+                title if isinstance(title, str) else None,
+                _time_of(began),
+                _time_of(changed),
+                parent if isinstance(parent, str) else None,
+                forked_at if isinstance(forked_at, int) else None,
+            )
             for identity, name, parent, forked_at, version, changed, began, title in rows
         ]
 
@@ -336,10 +346,11 @@ class Reader:
             if len(rows) < page:
                 return
             page = min(4 * page, _PAGE)
+            # Rows of a damaged index may be in another order; without the bound they could be read for ever.
             if backwards:
-                last = rows[-1][0] - 1
+                last = min(last, rows[-1][0]) - 1
             else:
-                first = rows[-1][0] + 1
+                first = max(first, rows[-1][0]) + 1
 
     def _of_versions(
         self, columns: str, stream: Stream, versions: Collection[int]
@@ -350,3 +361,11 @@ class Reader:
             own = [version for version in versions if segment.first <= version <= segment.last]
             if own:
                 yield segment, self.db.rows(query, (segment.key, str(own)))
+
+
+def _time_of(microseconds: object) -> datetime | None:
+    """Return a time of a row; None if it is damaged."""
+    try:
+        return time_of(microseconds) if isinstance(microseconds, int) else None
+    except OverflowError:
+        return None

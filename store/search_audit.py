@@ -67,7 +67,7 @@ class _Audit:
         """Compare the numbers of words of the events; return where they differ."""
         start = 0
         while start < position and (rows := rows_after(state, start, _PAGE)):
-            end = min(rows[-1][0], position)
+            end = min(max(start + 1, rows[-1][0]), position)
             entries = [entry for row in rows if row[0] <= end and (entry := entry_of(row)) is not None]
             yield from _different_rows(self._expect(entries), dict(copy.execute(_SIZES, (start, end))))
             start = end

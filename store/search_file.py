@@ -215,7 +215,7 @@ def step(db: Database) -> tuple[int, int]:
             entry = entry_of(row)
             if entry is not None:
                 db.insert(INSERT, [entry])
-            position = row[0]
+            position = max(position + 1, row[0])  # Rows that are damaged may be in another order.
             count += 1
             late = time.perf_counter() - began >= _STEP
             if late:

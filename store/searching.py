@@ -70,7 +70,7 @@ class Memory:
             self.connection.execute("BEGIN")
             self.connection.executemany(INSERT, (entry for row in rows if (entry := entry_of(row)) is not None))
             self.connection.execute("COMMIT")
-            self.position = rows[-1][0]
+            self.position = max(self.position + 1, rows[-1][0])
         return len(rows)
 
     def matches(self, expression: str) -> list[int]:
@@ -195,6 +195,8 @@ class Index:
                         self._forget_memory()
                     return True, count
                 taken, position = db.derive(lambda: step(db), MAX_WAIT)
+                if position_of(db) is None:  # What was just made is not trusted: the log is damaged.
+                    return False, count
             except (StoreBusy, StoreReadOnly):
                 return False, count
             except sqlite3.Error as error:

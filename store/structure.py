@@ -23,13 +23,13 @@ _MIGRATIONS = "_sqlite_migrations"
 
 
 def structure_faults(state: State) -> Iterator[str]:
-    """Return what SQLite's own check finds, in which every row is looked up in every index, and what the schema has."""
+    """Return what is wrong with the pages and indexes of the file, and with its schema."""
     yield from damage(state)
     yield from schema_faults(state)
 
 
 def damage(state: State) -> Iterator[str]:
-    """Return what SQLite's own integrity check finds."""
+    """Return what SQLite's own check finds, in which every row is looked up in every index."""
     try:
         found = [str(text) for (text,) in state.rows(f"PRAGMA main.integrity_check({_MAX_NAMED})")]
     except sqlite3.DatabaseError as error:

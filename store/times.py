@@ -71,7 +71,7 @@ def not_in_order(db: Database, stream: Stream, wanted: str, parameters: tuple[An
                     latest = time
             if len(rows) < _PAGE:
                 break
-            first = rows[-1][0] + 1
+            first = max(first, rows[-1][0]) + 1
     return found
 
 
@@ -89,7 +89,7 @@ def _timed(db: Database, segment: Segment) -> Iterator[tuple[int, int]]:
         yield from rows
         if len(rows) < page:
             return
-        first, page = rows[-1][0] + 1, min(4 * page, _PAGE)
+        first, page = max(first, rows[-1][0]) + 1, min(4 * page, _PAGE)
 
 
 def _recorded_before(db: Database, stream: Stream, version: int, wanted: str, parameters: tuple[Any, ...]) -> int:

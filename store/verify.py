@@ -160,9 +160,15 @@ def _conversation_fault(state: State, found: Verified, rows: Iterator[tuple[Any,
         head = Head(event.version, event.digest, event.recorded_us)
         position = event.position
         found.events += 1
+    why = _why_misnamed(conversation)
+    return None if why is None else Fault(conversation.uuid, None, why)
+
+
+def _why_misnamed(conversation: _Conversation) -> str | None:
     if (conversation.name is None) != (conversation.salt is None):
-        return Fault(conversation.uuid, None, "it has a name without its salt, or the salt of a name that is gone")
-    return None
+        return "it has a name without its salt, or the salt of a name that is gone"
+    # As damaged text is read; see `State`.
+    return "its name is not UTF-8" if (conversation.name or "").endswith("\0") else None
 
 
 @cache

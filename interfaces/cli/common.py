@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from turnlog.projections import MODES
+from turnlog.projections import MODES, differences
 from turnlog.store import InvalidArgument, Store, StoreUnusable, TurnlogError
 from turnlog.store.events import Mode
 from turnlog.store.times import CLOCKS
@@ -35,7 +35,7 @@ class _Refusing(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (TurnlogError, sqlite3.Error) as error:
+        except TurnlogError as error:
             raise click.ClickException(told(error)) from None
         except OSError as error:
             if error.errno == errno.EPIPE:
@@ -150,10 +150,30 @@ def _with_store(
             raise StoreUnusable(path, "does not exist")
         file = Path(path)
         unwritable = not os.access(path, os.W_OK) or not os.access(file.resolve().parent, os.W_OK)
-        with Store(path, read_only=unwritable if read_only is None else read_only) as store:
+        with Store(path, read_only=unwritable if read_only is None else read_only) as store, _damage_told(store):
             return command(store, *arguments, **_by_clock(store, options))
 
     return wrapped
+
+
+@contextmanager
+def _damage_told(store: Store) -> Iterator[None]:
+    """Refuse in one line what fails because the store is damaged; what fails in a sound store is our own fault.
+
+    :raises StoreUnusable: the store is damaged, and why.
+    """
+    try:
+        yield
+    except (TurnlogError, click.ClickException, click.exceptions.Exit, click.Abort, OSError):
+        raise
+    except sqlite3.Error as error:
+        raise StoreUnusable(store.path, str(error)) from error
+    except Exception as error:
+        found = store.verify(derived=lambda: differences(store))
+        damage = [*map(output.fault_line, found.faults), *found.derived]
+        if not damage:
+            raise
+        raise StoreUnusable(store.path, f"is damaged: {damage[0]}") from error
 
 
 def write_file(store: Store, target: str, lines: Iterable[str]) -> int:

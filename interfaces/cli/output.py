@@ -25,7 +25,7 @@ from turnlog.projections import (
     UsageRow,
     VisibleMessage,
 )
-from turnlog.store import Event, Listed, Verified
+from turnlog.store import Event, Fault, Listed, Verified
 
 from ..costs import Cost
 from ..wires import StablePrefix
@@ -94,18 +94,23 @@ def conversations(listed: list[Listed]) -> None:
         table.add_row(
             Text(safe(name), "bold"),
             str(each.version),
-            f"{each.changed:%Y-%m-%d %H:%M}",
+            "damaged" if each.changed is None else f"{each.changed:%Y-%m-%d %H:%M}",
             Text(safe(each.title or "")),
         )
     show(table)
 
 
+def fault_line(fault: Fault) -> str:
+    """Return a fault on one line."""
+    where = "the store" if fault.conversation is None else f"conversation {safe(fault.conversation)}"
+    version = "" if fault.version is None else f", version {fault.version}"
+    return f"{where}{version}: {safe(fault.why)}"
+
+
 def verified(found: Verified) -> None:
     """What is wrong with a store, a line each, then the verdict."""
     for fault in found.faults:
-        where = "the store" if fault.conversation is None else f"conversation {safe(fault.conversation)}"
-        version = "" if fault.version is None else f", version {fault.version}"
-        click.echo(f"{where}{version}: {safe(fault.why)}")
+        click.echo(fault_line(fault))
     for note in found.derived:
         click.echo(f"derived: {safe(note)}")
     for each in found.renamed:
