@@ -17,6 +17,7 @@ TRANSFERS = 1_000
 # The transfers of the logs whose last 50 are read; None is for messages alone.
 LOGS = {"with transfers": TRANSFERS, "no transfers": 0, "messages alone": None}
 POINTS = {"a quarter": 0.25, "the middle": 0.5, "three quarters": 0.75, "the end": 1.0}
+MOST = 30.0  # Seconds in which 100,000 conversations of ten events are verified.
 NEW_STORE = "the end, new Store"
 FORK = "a fork's end"
 
@@ -95,15 +96,39 @@ def memory(bench: Bench) -> list[Row]:
         peak = worker.ask("peak")
     bench.tell("verify")
     with bench.fresh() as worker:
-        seconds, events = worker.ask("verify", file=file)
+        seconds, events = worker.ask("verify", file=file, quick=True)
         verified = worker.ask("peak")
     before = f"{imported / MIB:.0f} MiB (imports)"
     met = peak <= 100 * MIB
     rate = f"{events / seconds:,.0f} events/s"
     return [
         Row(f"peak memory, last 50 of {size:,}", before, f"{peak / MIB:.0f} MiB", "-", "≤ 100 MiB", met),
-        Row(f"verify, {events:,} events", "-", time(seconds), rate),
+        Row(f"verify --quick, {events:,} events", "-", time(seconds), rate),
         Row("peak memory of that verify", before, f"{verified / MIB:.0f} MiB", "-"),
+    ]
+
+
+def conversations(bench: Bench) -> list[Row]:
+    """What verify costs of many conversations of ten events, of a fifth of them, and with all that can be derived."""
+    many, few = bench.settings.largest // 10, bench.settings.largest // 50
+    sides = {"many": (many, False), "few": (few, False), "derived": (few, True)}
+    found = {}
+    for side, (count, derived) in sides.items():
+        bench.tell(f"build and verify {count:,} conversations{', with timelines and index' if derived else ''}")
+        file = f"verify-{side}.db"
+        with bench.fresh() as worker:
+            worker.ask("conversations", file=file, count=count, derived=derived)
+        with bench.fresh() as worker:
+            seconds, events = worker.ask("verify", file=file)
+            found[side] = seconds, events, worker.ask("peak")
+    all_, part, more = found["many"], found["few"], found["derived"]
+    what, ratio = "conversations of 10 events", part[0] / all_[0]
+    goal, rate = MOST * many / 100_000, f"{all_[1] / all_[0]:,.0f} events/s"
+    return [
+        Row(f"verify {many:,} {what}", "-", time(all_[0]), rate, f"≤ {goal:g} s", all_[0] <= goal),
+        Row(f"verify {few:,} of them", time(all_[0]), time(part[0]), f"{ratio:.2f} x", "< 0.25 x all", ratio < 0.25),
+        Row(f"verify {few:,} with timelines and index", time(part[0]), time(more[0]), f"{more[0] / part[0]:.1f} x"),
+        Row(f"peak memory, verify {many:,}", f"{part[2] / MIB:.0f} MiB ({few:,})", f"{all_[2] / MIB:.0f} MiB", "-"),
     ]
 
 

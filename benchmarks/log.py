@@ -44,6 +44,26 @@ HIDING: tuple[Event, ...] = (
 )
 
 
+# A short call of ten events, with a call of a tool, its result and a handoff.
+TEN: list[Event] = [
+    {"type": "assistant", "assistant": "greeter", "system": "You greet callers and find out what they need."},
+    {"type": "message", "role": "user", "content": "Good morning, I was charged twice for the same thing in March."},
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": "I am sorry to hear that. Let me look.",
+        "tool_calls": [{"id": "t1", "name": "invoices", "arguments": '{"month":3}'}],
+    },
+    {"type": "message", "role": "tool", "tool_call_id": "t1", "content": "Invoice 2217: paid on 2024-03-03, twice."},
+    {"type": "message", "role": "assistant", "content": "It was charged twice, yes. Billing can pay it back."},
+    {"type": "transfer", "to": "billing", "mode": SWAP, "system": "You handle refunds.", "message": "One moment."},
+    {"type": "message", "role": "user", "content": "Thanks."},
+    {"type": "message", "role": "assistant", "content": "The second payment goes back to your account today."},
+    {"type": "message", "role": "user", "content": "Thank you, and good bye."},
+    {"type": "message", "role": "assistant", "content": "Good bye."},
+]
+
+
 def events(size: int, transfers: int | None) -> Iterator[Event]:
     """The first `size` events, one by one."""
     return islice(_Writer(size, transfers).events(), size)

@@ -8,14 +8,14 @@ import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from time import monotonic, perf_counter, sleep
+from time import monotonic, perf_counter, process_time, sleep
 from typing import Any, Literal
 
-from turnlog.projections import history
+from turnlog.projections import differences, history, rebuild
 from turnlog.store import Store
 
 from .contest import NAME, Contestant, file_size, serve, timed
-from .log import build, events
+from .log import TEN, build, events
 from .messages import messages
 from .raw import APPENDED
 
@@ -101,13 +101,24 @@ class Ours(Contestant):
         """The most bytes of memory that this process has had."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-    def verify(self, file: str) -> tuple[float, int]:
-        """The seconds that verify takes, and how many events it verified."""
-        began = perf_counter()
-        found = self._store(file, "normal").verify()
-        if found.faults:
-            raise AssertionError(found.faults)
-        return perf_counter() - began, found.events
+    def conversations(self, file: str, count: int, derived: bool) -> None:
+        """Make so many conversations of the ten events of log.TEN; if `derived`, with timelines and a search index."""
+        store = self._store(file, "normal")
+        for start in range(0, count, 500):
+            with store.transaction():
+                for number in range(start, min(start + 500, count)):
+                    store.append(f"{NAME}-{number}", TEN)
+        if derived:
+            rebuild(store)
+
+    def verify(self, file: str, quick: bool = False) -> tuple[float, int]:
+        """The seconds of the processor that verify takes, and how many events it verified."""
+        store = self._store(file, "normal")
+        began = process_time()
+        found = store.verify(derived=lambda: () if quick else differences(store))
+        if found.faults or found.derived:
+            raise AssertionError(found)
+        return process_time() - began, found.events
 
     def opened(self, file: str, durability: str) -> None:
         """Have a store open, so that opening it is no part of what is measured next."""

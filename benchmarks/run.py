@@ -14,7 +14,7 @@ from time import monotonic
 from .bench import Bench, Settings
 from .compare import compare
 from .contest import Worker
-from .goals import FORK, NEW_STORE, POINTS, appends, disk, last, memory, whole
+from .goals import FORK, NEW_STORE, POINTS, appends, conversations, disk, last, memory, whole
 from .processes import processes
 from .table import table
 
@@ -49,7 +49,7 @@ def _run(settings: Settings, folder: str, peers: bool) -> None:
         bench = Bench(settings, folder, raw, ours, tell)
         rows = [*appends(bench), *whole(bench)]
         flat, curves = last(bench)
-        rows += [*flat, *disk(bench), *processes(bench), *memory(bench)]
+        rows += [*flat, *disk(bench), *processes(bench), *memory(bench), *conversations(bench)]
         verdicts = {True: "met", False: "missed", None: ""}
         cells = [[row.what, row.raw, row.ours, row.measured, row.goal, verdicts[row.met]] for row in rows]
         print(f"{_machine()}, {ours.ask('about')}\n")
