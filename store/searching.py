@@ -208,7 +208,8 @@ class Index:
                 self._discard()
                 continue
             count += taken
-            progress(position, max(position, top))
+            if taken:  # A step may have had no time for any.
+                progress(position, max(position, top))
             if not inside:
                 time.sleep(_PAUSE if db.row("PRAGMA data_version") == version else _CONTENDED)
 
