@@ -348,6 +348,8 @@ class Lines:
                 if deadline is not None and time.monotonic() > deadline:
                     tip.write_rest(number)
                     return number >= version
+                if number % _PAGE == 0:
+                    tip.write_plain()  # What waits to be written must not grow with the log.
             if applied or version - tip.version >= _PAGE or rows is self._memory:
                 tip.write_rest(version)
             else:
