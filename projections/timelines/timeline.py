@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -93,12 +92,18 @@ class Timeline:
         :raises NotFound: there is no such version.
         """
         lines = Lines.of(self.store)
-        with self.store.db.snapshot():
-            version = self.version(at, clock)
-            ready = None if self._audit else lines.known(self.stream, self.scope, self.what_if, version)
-            if ready is not None:
-                with suppress(*DAMAGE):
+        version: int | None = None
+        ready: Line | None = None
+        try:
+            # One that has met a damaged page raises an error again when it ends.
+            with self.store.db.snapshot():
+                version = self.version(at, clock)
+                ready = None if self._audit else lines.known(self.stream, self.scope, self.what_if, version)
+                if ready is not None:
                     return question(ready, version)
+        except DAMAGE:
+            if version is None:
+                raise
         if ready is not None:
             lines.mend()
         for _ in range(2):
