@@ -321,6 +321,7 @@ CREATE TABLE IF NOT EXISTS names (
     line INTEGER NOT NULL,
     code INTEGER NOT NULL,
     name TEXT NOT NULL,
+    since INTEGER NOT NULL,
     PRIMARY KEY (line, code)
 ) STRICT, WITHOUT ROWID;
 

@@ -149,7 +149,7 @@ TAMPERINGS: dict[str, Act] = {
     "an index made without some rows": an_index_without_rows,
     "a span of a timeline changed": script("UPDATE spans SET until = since + 1 WHERE until IS NULL"),
     "what a timeline counts changed": script("UPDATE counts SET visible = visible + 1"),
-    "rows left for a timeline to come": script("INSERT INTO names SELECT max(line) + 1, 9, 'x' FROM timelines"),
+    "rows left for a timeline to come": script("INSERT INTO names SELECT max(line) + 1, 9, 'x', 1 FROM timelines"),
     "a word of the search index exchanged": another_word,
     "the search index emptied": script(
         "INSERT INTO search (search) VALUES ('delete-all'); UPDATE search_checkpoint SET seal = NULL"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from logs import MODES, SCOPES, random_log
 from oracle import every_version
+from views import assistant, to, user
 
-from turnlog.projections import Timeline, VisibleMessage, differences, timeline
+from turnlog.projections import Timeline, VisibleMessage, differences, handoffs, timeline
 from turnlog.projections.timelines.catch_up import Lines
 from turnlog.store import Store
 from turnlog.store.spans import Spans
@@ -150,6 +152,38 @@ def test_forks(seed: int) -> None:
                     if at in (cuts[0] - 1, cuts[0], len(events) - 2, len(events)):
                         check_view(line, at, expected)
         assert list(differences(store)) == []
+
+
+def test_a_fork_knows_the_names_of_its_own_path(store: Store) -> None:
+    """A fork's timeline is what its log gives, though its parent's knows assistants who came after the fork."""
+    store.append("c", [assistant("a", "You are a."), user("x"), to("b", system="You are b.")])
+    timeline(store, "c").at()
+    store.fork("c", 2, "child")
+    store.append("child", [to("d", system="You are d.")])
+    assert [message.assistant for message in timeline(store, "child").at().messages] == ["a", "a", "d"]
+    assert list(differences(store)) == []
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_garbage(table: str, tmp_path: Path) -> None:
+    """Pages of a timeline that are garbage cost time alone, whatever is asked."""
+    path = tmp_path / "a.db"
+    log = random_log(random.Random(5), 30)
+    with Store(path) as store:
+        store.append("c", log)
+        expected = handoffs(store, "c")
+        assert expected
+    with closing(sqlite3.connect(path)) as plain:
+        size = plain.execute("PRAGMA page_size").fetchone()[0]
+        (root,) = plain.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
+        plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(path.read_bytes())
+    data[(root - 1) * size : root * size] = b"\xa5" * size
+    path.write_bytes(bytes(data))
+    for read_only in (True, False):
+        with Store(path, read_only=read_only) as store:
+            assert handoffs(store, "c") == expected
+            check_view(timeline(store, "c"), len(log), list(every_version(log, "chat"))[len(log)])
 
 
 @pytest.mark.parametrize("seed", range(400, 415))

@@ -87,7 +87,7 @@ def say(tip: Tip, version: int, shared: bool, frame: MessageFrame | ResponseFram
             why = pair(tip, version, frame)
     if named is None and not shared:
         named = tip.speaker
-    tip.add_plain(version, form.packed(), None if named is None else tip.code(named), why)
+    tip.add_plain(version, form.packed(), None if named is None else tip.code(named, version), why)
     if calls:
         add_calls(tip, version, frame, why is None)
     if tip.touched:
@@ -112,7 +112,7 @@ def declare(tip: Tip, version: int, frame: AssistantFrame) -> None:
         if known.has_first_message:
             place_text(tip, version, FIRST_MESSAGE, name, known.first_message, PLACES * version + 2)
     elif active.name == name and frame.system is not None:
-        code = tip.code(name)
+        code = tip.code(name, version)
         mine = [item for item in tip.items(tip.rows.held_prompts(tip.line)) if item.assistant == code]
         newest = max(mine, key=lambda item: item.version, default=None)
         place = PLACES * version + 1 if active.rolling else -PLACES * version
@@ -130,7 +130,7 @@ def place_text(tip: Tip, version: int, origin: int, name: str | None, source: in
         version=version,
         origin=origin,
         role=SYSTEM if origin == PROMPT else ASSISTANT,
-        assistant=tip.code(name),
+        assistant=None if name is None else tip.code(name, version),
         source=version if source is None else source,
         shared=False,
         parts=TEXT,

@@ -20,7 +20,7 @@ def summarize(tip: Tip, version: int, shared: bool, frame: SummaryFrame) -> None
         version=version,
         origin=SUMMARY,
         role=ROLE[frame.role],
-        assistant=None if active is None else tip.code(active.name),
+        assistant=None if active is None else tip.code(active.name, version),
         source=version,
         shared=shared,
         parts=TEXT if frame.text else 0,

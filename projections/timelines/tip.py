@@ -86,15 +86,13 @@ class Tip:
 
     # Facts
 
-    def code(self, name: str | None) -> int | None:
-        """Return the number of an assistant's name."""
-        if name is None:
-            return None
+    def code(self, name: str, version: int) -> int:
+        """Return the number of an assistant's name, which is first met in the event of `version` if it is new."""
         code = self._codes.get(name)
         if code is None:
             code = self._codes[name] = len(self.names)
             self.names.append(name)
-            self.rows.insert_name(self.line, code, name)
+            self.rows.insert_name(self.line, code, name, version)
         return code
 
     def fact(self, name: str) -> str | None:

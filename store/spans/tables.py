@@ -147,7 +147,7 @@ class Tables:
             ("blocks", f"kind, level, block, since, {until}", "since"),
             ("counts", "version, visible, hidden", "version"),
             ("notes", "version, rule, call", "version"),
-            ("names", "code, name", "0"),
+            ("names", "code, name, since", "since"),
         ):
             self.db.rows(
                 f"INSERT INTO {mine}.{table} SELECT :new, {columns} FROM {theirs}.{table}"

@@ -76,9 +76,9 @@ class Writing(Present, Past):
         """Note findings that an event caused by itself: each as version, rule, and the id of a call or nothing."""
         self.db.write_many(f"INSERT OR IGNORE INTO {self.schema}.notes VALUES ({line}, ?, ?, ?)", rows)
 
-    def insert_name(self, line: int, code: int, name: str) -> None:
-        """Give an assistant's name a number."""
-        self.db.write(f"INSERT INTO {self.schema}.names VALUES (?, ?, ?)", (line, code, name))
+    def insert_name(self, line: int, code: int, name: str, since: int) -> None:
+        """Give an assistant's name a number, from the event on in which it is first met."""
+        self.db.write(f"INSERT INTO {self.schema}.names VALUES (?, ?, ?, ?)", (line, code, name, since))
 
     def begin_block(self, line: int, kind: int, block: int, version: int) -> None:
         """Note that a block has something to show, or to hide, from a version on, if it is not noted."""
