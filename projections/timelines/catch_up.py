@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -40,14 +40,6 @@ class Line(NamedTuple):
     def is_stored(self) -> bool:
         """Return whether the rows are in the store's file, not in memory."""
         return self.rows.schema == "main"
-
-
-class _Answered(Exception):
-    """Ends a step of which nothing is to stay but its answer."""
-
-    def __init__(self, answer: object) -> None:
-        self.answer = answer
-        super().__init__()
 
 
 class Lines:
@@ -141,20 +133,19 @@ class Lines:
             found = self._memory.find(key)
             assert found is not None
             tip = self._tips.pop(at, None)
-            try:
-                if tip is not None:
-                    self._tips[at] = tip.copy()
-                self._advance(self._memory, found, key, stream, changed, version, None)
-                raise _Answered(question(Line(self._memory, found.line)))
-            finally:
-                self._tips.pop(at, None)
-                if tip is not None:
-                    self._tips[at] = tip
+            if tip is not None:
+                self._tips[at] = tip.copy()
+            self._store.db.write("SAVEPOINT tried")
+            self._advance(self._memory, found, key, stream, changed, version, None)
+            answer = question(Line(self._memory, found.line))
+            self._store.db.write("ROLLBACK TO tried")
+            self._store.db.write("RELEASE tried")
+            del self._tips[at]
+            if tip is not None:
+                self._tips[at] = tip
+            return answer
 
-        try:
-            return self._store.db.derive(step, None)
-        except _Answered as answered:
-            return cast(T, answered.answer)
+        return self._store.db.derive(step, None)
 
     def mend(self) -> None:
         """Drop every timeline, because rows of one are missing or damaged, if the store's file can be written."""
