@@ -172,7 +172,8 @@ def test_garbage(table: str, tmp_path: Path) -> None:
     with Store(path) as store:
         store.append("c", log)
         expected = handoffs(store, "c")
-        assert expected
+        supposed = handoffs(store, "c", mode="delete-history")
+        assert expected != supposed
     with closing(sqlite3.connect(path)) as plain:
         size = plain.execute("PRAGMA page_size").fetchone()[0]
         (root,) = plain.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
@@ -182,6 +183,7 @@ def test_garbage(table: str, tmp_path: Path) -> None:
     path.write_bytes(bytes(data))
     for read_only in (True, False):
         with Store(path, read_only=read_only) as store:
+            assert handoffs(store, "c", mode="delete-history") == supposed
             assert handoffs(store, "c") == expected
             check_view(timeline(store, "c"), len(log), list(every_version(log, "chat"))[len(log)])
 

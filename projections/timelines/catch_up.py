@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from turnlog.store import Event, Store, StoreBusy, StoreUnusable
+from turnlog.store.derived_tables import discard_damaged, is_damage
 from turnlog.store.events import Frame, MessageFrame, Mode, RewindFrame, TransferFrame, read_frame
 from turnlog.store.searching import is_unwritable
 from turnlog.store.spans import LineRow, Spans, TimelineKey
@@ -150,10 +151,18 @@ class Lines:
     def mend(self) -> None:
         """Drop every timeline, because rows of one are missing or damaged, if the store's file can be written."""
         self.forget()
-        with suppress(sqlite3.DatabaseError, StoreBusy, StoreUnusable):
-            self._store.db.derive(self._file.create, PATIENCE)
+        db = self._store.db
+        try:
+            db.derive(self._file.create, PATIENCE)
+        except (StoreBusy, StoreUnusable):
+            pass
+        except sqlite3.DatabaseError as error:
+            if is_damage(error) and not db.in_transaction:
+                # Not even dropped can be what has damaged pages.
+                with suppress(sqlite3.DatabaseError, StoreUnusable), db.alone() as connection:
+                    discard_damaged(connection)
         with suppress(sqlite3.DatabaseError):
-            self._store.db.derive(self._memory.create, None)
+            db.derive(self._memory.create, None)
 
     def forget(self) -> None:
         """Forget what is remembered of rows, which may have been undone or dropped."""
@@ -163,7 +172,7 @@ class Lines:
     def _found(self, rows: Spans, key: TimelineKey) -> LineRow | None:
         try:
             return rows.find(key)
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             return None
 
     def _reached(self, rows: Spans, key: TimelineKey, found: LineRow) -> int:
