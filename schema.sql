@@ -325,6 +325,23 @@ CREATE TABLE IF NOT EXISTS names (
     PRIMARY KEY (line, code)
 ) STRICT, WITHOUT ROWID;
 
+-- What handoffs cost in cache: derived from texts, so that a redaction deletes those of every conversation that may show it.
+CREATE TABLE IF NOT EXISTS costs (
+    line INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    wire TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    kept INTEGER NOT NULL,
+    lost INTEGER NOT NULL,
+    point TEXT,
+    changed TEXT,
+    by INTEGER,
+    PRIMARY KEY (line, version, mode, wire, revision)
+) STRICT, WITHOUT ROWID;
+
 -- What models could see: from which version until which each message was visible, and what ended that. `cause` is the
 -- transfer that ended it, whatever the rule; `lost` is true where the message went, not only its form, and the transfer
 -- is still on the path. `turnlog query` catches the timelines up before it reads this.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .chain import digest_of_body
+from .costs import purge_costs
 from .database import Database
 from .search_file import purge
 from .streams import Stream
@@ -12,6 +13,8 @@ from .streams import Stream
 
 def erase_bodies(db: Database, stream: Stream, versions: Sequence[int]) -> None:
     """Erase the bodies and salts of events, inside the transaction that appended their redactions."""
+    if versions:
+        purge_costs(db, stream)
     erased = []
     for version in versions:
         row = db.row(

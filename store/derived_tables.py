@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
+from contextlib import closing
+from typing import TYPE_CHECKING
 
+from .errors import StoreUnusable
 from .migrations import statements_of, tables
+
+if TYPE_CHECKING:
+    from .database import Database
 
 _LOG = {"conversations", "events"}
 SEARCH_TABLES = (
@@ -16,6 +22,22 @@ SEARCH_TABLES = (
     "search_docsize",
     "search_content",
     "search_config",
+)
+
+# Errors that say that the file cannot be written just now, not that a table in it is damaged.
+_UNWRITABLE = frozenset(
+    (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_AUTH,
+    )
 )
 
 
@@ -66,6 +88,11 @@ def is_damage(error: sqlite3.Error) -> bool:
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def is_unwritable(error: sqlite3.Error) -> bool:
+    """Return whether an error says that the file cannot be written or read just now; else something is damaged."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _UNWRITABLE
+
+
 def forget(connection: sqlite3.Connection, names: Collection[str]) -> None:
     """Take tables out of the schema that are too damaged to be dropped, inside the caller's transaction.
 
@@ -79,3 +106,23 @@ def forget(connection: sqlite3.Connection, names: Collection[str]) -> None:
         connection.execute(f"PRAGMA schema_version = {version + 1}")
     finally:
         connection.execute("PRAGMA writable_schema = RESET")
+
+
+def is_sound(db: Database, names: Collection[str]) -> bool:
+    """Return whether these tables can be read as they were last committed, through another connection."""
+    if db.file.in_memory:
+        return True
+    try:
+        with closing(db.connect()) as connection:
+            return are_sound(connection, names)
+    except StoreUnusable:
+        return True
+    except sqlite3.DatabaseError as error:
+        return is_unwritable(error)
+
+
+def forget_damaged(db: Database, names: Collection[str]) -> None:
+    """Have the file written anew without tables that are too damaged to be dropped, inside the caller's transaction."""
+    with db.alone() as connection:
+        forget(connection, names)
+    db.erasure.begin()

@@ -10,13 +10,11 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from hashlib import sha256
 from typing import Any, Protocol
 
 from .database import Database
-from .derived_tables import SEARCH_TABLES, are_sound, forget
-from .errors import StoreUnusable
+from .derived_tables import SEARCH_TABLES, forget_damaged, is_sound, is_unwritable
 from .excerpts import TOKENIZE
 from .words import spaced, words_of
 
@@ -36,21 +34,6 @@ SHADOWS = {"search_data": 2, "search_idx": 3, "search_docsize": 2}  # How many c
 _OURS = f"({', '.join(repr(name) for name in SEARCH_TABLES)})"
 INSERT = "INSERT INTO search (rowid, text) VALUES (?, ?)"
 MATCH = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank, rowid"
-# Errors that say that the file cannot be written just now, not that the index in it is damaged.
-_UNWRITABLE = frozenset(
-    (
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_AUTH,
-    )
-)
 
 
 class Readable(Protocol):
@@ -137,17 +120,12 @@ def entry_of(row: tuple[int, str | None]) -> tuple[int, str] | None:
     return (row[0], spaced(text)) if text else None
 
 
-def is_unwritable(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file cannot be written or read just now; else something is damaged."""
-    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _UNWRITABLE
-
-
 def purge(db: Database, positions: Sequence[int]) -> None:
     """Drop the index if it may hold a word of these events, inside the transaction that erases them."""
     if not db.rows(f"SELECT 1 FROM sqlite_schema WHERE name IN {_OURS}"):
         return
-    if not _is_sound(db):
-        _forget(db, SEARCH_TABLES)
+    if not is_sound(db, SEARCH_TABLES):
+        forget_damaged(db, SEARCH_TABLES)
         return
     held = position_of(db)
     if held is None or any(position <= held for position in positions):
@@ -156,10 +134,10 @@ def purge(db: Database, positions: Sequence[int]) -> None:
 
 def drop(db: Database) -> None:
     """Drop the index, whatever state it is in, inside the caller's transaction."""
-    if _is_sound(db):
+    if is_sound(db, SEARCH_TABLES):
         _drop(db)
     else:
-        _forget(db, SEARCH_TABLES)
+        forget_damaged(db, SEARCH_TABLES)
 
 
 def _drop(db: Database) -> None:
@@ -172,27 +150,7 @@ def _drop(db: Database) -> None:
         except sqlite3.DatabaseError as error:
             if is_unwritable(error):
                 raise
-            _forget(db, [name])
-
-
-def _is_sound(db: Database) -> bool:
-    """Return whether the index's tables can be read as they were last committed, through another connection."""
-    if db.file.in_memory:
-        return True
-    try:
-        with closing(db.connect()) as connection:
-            return are_sound(connection, SEARCH_TABLES)
-    except StoreUnusable:
-        return True
-    except sqlite3.DatabaseError as error:
-        return is_unwritable(error)
-
-
-def _forget(db: Database, names: Sequence[str]) -> None:
-    """Have the file written anew without tables that are too damaged to be dropped."""
-    with db.alone() as connection:
-        forget(connection, names)
-    db.erasure.begin()
+            forget_damaged(db, [name])
 
 
 def step(db: Database) -> tuple[int, int]:

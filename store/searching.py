@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from typing import Any, TypeVar
 
 from .database import Database
+from .derived_tables import is_unwritable
 from .errors import StoreBusy, StoreReadOnly, StoreUnusable
 from .excerpts import Excerpts
 from .search_audit import differences
@@ -21,7 +22,6 @@ from .search_file import (
     drop,
     entry_of,
     is_sealed,
-    is_unwritable,
     position_of,
     rows_after,
     seal,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from turnlog import projections
 from turnlog.projections import ADVICE, differences
 from turnlog.store import InvalidArgument, Store, read_checkpoint
 
+from ..costs import cost_differences
 from . import common, lifelines, output
 from .common import main
 
@@ -34,7 +36,8 @@ def verify(store: Store, file: str | None, key_file: str | None, quick: bool, as
         raise click.UsageError("--key-file is for a --checkpoint")
     against = None if file is None else read_checkpoint(Path(file).read_bytes())
     with common.progress("verify", as_json) as progress:
-        found = store.verify(against, _key_of(key_file), progress, lambda: () if quick else differences(store))
+        derived = () if quick else chain(differences(store), cost_differences(store))
+        found = store.verify(against, _key_of(key_file), progress, lambda: derived)
     if as_json:
         output.print_json(found)
     else:

@@ -117,13 +117,15 @@ class Lines:
         version: int,
         mode: Mode,
         question: Callable[[Line], T],
+        audit: bool = False,
     ) -> T:
         """Return what a question gives that is asked of a timeline on which the transfer of `version` has a mode.
 
+        For an `audit` it is built from the log alone.
         The rows are in memory, and without that transfer again when this returns; it costs least in the order of the
         log, when they only go on.
         """
-        key = TimelineKey(stream.key, scope, f"tried {what_if.key}", RULES)
+        key = TimelineKey(stream.key, scope, f"{'audit ' if audit else ''}tried {what_if.key}", RULES)
         found = self._found(self._memory, key)
         if found is not None and found.version >= version:
             self.drop(Line(self._memory, found.line))

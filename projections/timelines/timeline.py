@@ -119,7 +119,8 @@ class Timeline:
 
     def tried(self, version: int, mode: Mode, question: Callable[[Line], T]) -> T:
         """Return what a question gives that is asked of this timeline as if the transfer of `version` had a mode."""
-        return Lines.of(self.store).tried(self.stream, self.scope, self.what_if, version, mode, question)
+        lines = Lines.of(self.store)
+        return lines.tried(self.stream, self.scope, self.what_if, version, mode, question, self._audit)
 
     def __getitem__(self, version: int) -> History:
         """Return the view at a version."""

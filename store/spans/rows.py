@@ -54,6 +54,7 @@ TABLES = (
     "counts",
     "notes",
     "names",
+    "costs",
     "timelines",
 )
 Schema = Literal["main", "temp"]
