@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -154,3 +155,37 @@ def test_damage_that_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("turnlog.costs.requests.prefix_after", fails_at_times)
         assert every_cost(store, tokens=len) == right
         assert not left
+
+
+def calls_made(work: Callable[[], object]) -> int:
+    """Return how many Python functions are called."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("mode", [ROLLING, SWAP, REMOVE])
+@pytest.mark.parametrize("prompt", ["You are {}.", "You are."])
+@pytest.mark.parametrize("call", ["t{}", "t"])
+def test_the_work_does_not_grow_with_the_view(mode: str, prompt: str, call: str) -> None:
+    """A handoff late in a long view costs as much as an early one, also where prompts or ids are always the same."""
+    work = []
+    with Store(":memory:") as store:
+        store.append("c", [assistant("a", "You are.", tools=TOOLS)])
+        for number in range(1, 61):
+            talk = [user("x"), reply("y", call.format(number)), result(call.format(number)), user("z")]
+            store.append("c", [*talk, to(f"a{number % 3}", mode, prompt.format(number))])
+        found = handoffs(store, "c")
+        giver = costs(store, found, tokens=len)
+        work = [calls_made(lambda: next(giver)) for _ in found]
+    early, late = sum(work[10:20]), sum(work[50:60])
+    assert late <= 1.3 * early

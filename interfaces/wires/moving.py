@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from .wire import Block, Message, Wire
 
 Tools = list[dict[str, Any]]
 _KEPT_TOOLS = 16  # Lists of tools whose text is kept.
+_MUCH = 0.1  # Of the groups of a request.
 
 
 class Sums(NamedTuple):
@@ -88,6 +90,13 @@ class Before(NamedTuple):
     size: int
 
 
+class Was(NamedTuple):
+    """What an update changed, as it was before: by place, and the places of what is asked for, in order."""
+
+    written: Mapping[int, Written | None]
+    places: Iterable[int]
+
+
 class MovingRequest:
     """The request of a moving view on a wire, as the sizes of its groups; the texts are made again when asked for."""
 
@@ -119,17 +128,18 @@ class MovingRequest:
 
         Return what was before.
         """
-        before = Before({}, self.tools, self.tools_text, self.size)
+        size = self.size
         if tools != self.tools:
             self._names.set_tools([tool.name for tool in map(tool_of, tools) if tool is not None])
         for place in places:
             self._names.set_calls(place, _calls_of(groups.get(place)))
-        for place in places:
-            before.written[place] = self._put(place, self._made(place, groups.get(place), known))
-        for place in list(self._names.changed()):
-            written = self._written[place]
-            if place not in before.written and self._names.of(place) != written.named:
-                before.written[place] = self._put(place, self._made(place, written.group, known))
+        written = self._put({place: self._made(place, groups.get(place), known) for place in places})
+        renamed = {}
+        for place in self._names.changed():
+            if place not in written and self._names.of(place) != self._written[place].named:
+                renamed[place] = self._made(place, self._written[place].group, known)
+        written |= self._put(renamed)
+        before = Before(written, self.tools, self.tools_text, size)
         self.tools, self.tools_text = tools, self._text_of(tools)
         self.tools_size = self.gauge.size(self.tools_text)
         return before
@@ -160,12 +170,16 @@ class MovingRequest:
 
     def sums_before(self, index: int) -> Sums:
         """Return what comes before the group of a number, what opens the request included."""
-        count = len(self.order)
-        if index <= count - index:
-            sums = _added(self.part(number).sums for number in range(index))
-        else:
-            sums = self._sums.plus(_added(self.part(number).sums for number in range(index, count)), -1)
+        sums = self.sums_between(0, index)
         return sums.plus(self.opening) if index and self.is_opened_by(self._written[self.order[0]]) else sums
+
+    def sums_between(self, first: int, last: int) -> Sums:
+        """Return what the groups from a number on add up to, up to before another."""
+        count = len(self.order)
+        if last - first <= first + count - last:
+            return _added(self.part(number).sums for number in range(first, last))
+        others = chain(range(first), range(last, count))
+        return self._sums.plus(_added(self.part(number).sums for number in others), -1)
 
     def tail_before(self, index: int) -> int:
         """Return how many items the last message before the group of a number has there."""
@@ -187,18 +201,16 @@ class MovingRequest:
         before = self._written[self.order[number - 1]] if number else None
         return Part(self.order[number], written, self._joins(before, written))
 
-    def parts(self, index: int, was: Mapping[int, Written | None] | None = None) -> Iterator[Part]:
-        """Return the groups from a number on; before an update, if `was` is given, which begins no earlier."""
+    def parts(self, index: int, was: Was | None = None) -> Iterator[Part]:
+        """Return the groups from a number on; before an update, if what changed from that group on is given."""
         before = self._written[self.order[index - 1]] if index else None
-        for place, written in self._from(self.order, index, was, lambda each: each.first is not None):
+        for place, written in self._from(self.order, index, was):
             yield Part(place, written, self._joins(before, written))
             before = written
 
-    def hoisted_from(
-        self, index: int, was: Mapping[int, Written | None] | None = None
-    ) -> Iterator[tuple[int, Written]]:
+    def hoisted_from(self, index: int, was: Was | None = None) -> Iterator[tuple[int, Written]]:
         """Return the groups that are hoisted from a number on, as `parts` does."""
-        return self._from(self.hoisted, index, was, lambda each: bool(each.hoisted))
+        return self._from(self.hoisted, index, was)
 
     def get(self, place: int) -> Written | None:
         """Return the group at a place; None if there is none."""
@@ -209,19 +221,12 @@ class MovingRequest:
         for number, message in enumerate(messages_of(written.group, self.wire, _Given(written.named))):
             yield from pieces_in(message, self.wire, joins and number == 0)
 
-    def _from(
-        self,
-        order: list[int],
-        index: int,
-        was: Mapping[int, Written | None] | None,
-        is_there: Callable[[Written], bool],
-    ) -> Iterator[tuple[int, Written]]:
+    def _from(self, order: list[int], index: int, was: Was | None) -> Iterator[tuple[int, Written]]:
         there = (order[number] for number in range(index, len(order)))
         if was is None:
             return ((place, self._written[place]) for place in there)
-        old = {place: written for place, written in was.items() if written is not None and is_there(written)}
-        places = merge((place for place in there if place not in was), sorted(old))
-        return ((place, old.get(place) or self._written[place]) for place in places)
+        places = merge((place for place in there if place not in was.written), was.places)
+        return ((place, was.written.get(place) or self._written[place]) for place in places)
 
     def _joins(self, before: Written | None, written: Written) -> bool:
         """Return whether a group joins what comes before it."""
@@ -229,8 +234,26 @@ class MovingRequest:
             return False
         return before.last.is_joined_by(written.first, self.wire)
 
-    def _put(self, place: int, written: Written | None) -> Written | None:
-        """Put a group, or nothing, at a place; return what was there."""
+    def _put(self, new: Mapping[int, Written | None]) -> dict[int, Written | None]:
+        """Put groups, or nothing, at places; return what was there."""
+        was = {place: self._written.get(place) for place in new}
+        # One by one costs what changes; all at once is faster if that is much of the request.
+        at_once = len(new) > _MUCH * len(self.order)
+        for place, written in new.items():
+            if not at_once:
+                self._put_one(place, written)
+            elif written is None:
+                self._written.pop(place, None)
+            else:
+                self._written[place] = written
+            old = was[place]
+            self._hoist(place, () if old is None else old.hoisted, () if written is None else written.hoisted)
+        if at_once:
+            self.order = sorted(place for place, each in self._written.items() if each.first is not None)
+            self._sums = _added(self.part(number).sums for number in range(len(self.order)))
+        return was
+
+    def _put_one(self, place: int, written: Written | None) -> None:
         old = self._written.get(place)
         number = bisect_left(self.order, place)
         had, has = old is not None and old.first is not None, written is not None and written.first is not None
@@ -244,8 +267,6 @@ class MovingRequest:
         elif has and not had:
             self.order.insert(number, place)
         self._count(number, number + has, 1)
-        self._hoist(place, () if old is None else old.hoisted, () if written is None else written.hoisted)
-        return old
 
     def _count(self, first: int, last: int, sign: int) -> None:
         """Add some groups to the sums, or take them off."""
@@ -253,13 +274,14 @@ class MovingRequest:
             self._sums = self._sums.plus(self.part(number).sums, sign)
 
     def _hoist(self, place: int, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+        if old == new:
+            return
         if new and not old:
             insort(self.hoisted, place)
         elif old and not new:
             del self.hoisted[bisect_left(self.hoisted, place)]
         self._hoisted_characters += sum(len(text) + 1 for text in new) - sum(len(text) + 1 for text in old)
-        if old != new:
-            self._hoisted_size = None
+        self._hoisted_size = None
 
     def _made(self, place: int, group: Group | None, known: Mapping[int, Written | None] | None) -> Written | None:
         if group is None:

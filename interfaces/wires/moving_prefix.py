@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from turnlog.store.spans import NEVER
 
 from .adapt import opening
 from .breaker import Hiders, breaker
-from .moving import Before, MovingRequest, Part, Piece, Sums, Written, pieces_in
+from .moving import Before, MovingRequest, Part, Piece, Sums, Was, Written, pieces_in
 from .stable_prefix import Section, StablePrefix, count_alike
 from .wire import Block
 
@@ -43,10 +43,9 @@ class _Broken(NamedTuple):
 class _Cursor:
     """Goes along the pieces of a request from a group on; before an update, if `was` is given."""
 
-    def __init__(self, request: MovingRequest, number: int, was: Mapping[int, Written | None] | None = None) -> None:
+    def __init__(self, request: MovingRequest, number: int, was: Was | None = None) -> None:
         self._request = request
-        self._parts = request.parts(number, was)
-        self._next = next(self._parts, None)
+        self.go_to(number, was)
         self._left: list[Piece] = []  # Of the group that it is in, the last first.
         self._place = 0
         self.passed: list[Block] = []  # The items of that group that lie behind.
@@ -67,8 +66,9 @@ class _Cursor:
         """Return the group that begins here, if one does."""
         return None if self._left else self._next
 
-    def skip(self) -> None:
-        """Pass over the group that begins here."""
+    def go_to(self, number: int, was: Was | None = None) -> None:
+        """Go to where a group begins."""
+        self._parts = self._request.parts(number, was)
         self._next = next(self._parts, None)
 
     def piece(self) -> Piece | None:
@@ -134,26 +134,24 @@ def _kept(request: MovingRequest, before: Before) -> tuple[CachePoint | None, in
         if broken is not None:
             return Tools(), size, broken
         size += request.hoisted_size
-    changed = [place for place, old in before.written.items() if _has_messages(request, place, old)]
-    number = bisect_left(request.order, min(changed)) if changed else len(request.order)
-    comparison = _Comparison(request, before.written, number)
+    comparison = _Comparison(request, before.written)
     comparison.run()
     return comparison.point(), size + comparison.agreed.size, comparison.broken()
-
-
-def _has_messages(request: MovingRequest, place: int, old: Written | None) -> bool:
-    new = request.get(place)
-    return any(each is not None and each.first is not None for each in (old, new))
 
 
 class _Comparison:
     """Compares the messages of a request before and after an update, from the first group on that changed."""
 
-    def __init__(self, request: MovingRequest, was: Mapping[int, Written | None], number: int) -> None:
-        self._request, self._was, self._number = request, was, number
-        self._old, self._new = _Cursor(request, number, was), _Cursor(request, number)
-        self.agreed = request.sums_before(number)
-        self._any = number > 0
+    def __init__(self, request: MovingRequest, was: Mapping[int, Written | None]) -> None:
+        self._request, self._was = request, was
+        self._places = sorted(place for place, old in was.items() if old is not None and old.first is not None)
+        changed = (place for place in was if (new := request.get(place)) is not None and new.first is not None)
+        self._changed = sorted({*self._places, *changed})
+        self._number = self._number_of(0)
+        self._old = _Cursor(request, self._number, self._was_from(0))
+        self._new = _Cursor(request, self._number)
+        self.agreed = request.sums_before(self._number)
+        self._any = self._number > 0
         self._tail: int | None = None  # Items of the last message so far, if it began from the first group on.
         self._since = 0
 
@@ -163,9 +161,7 @@ class _Comparison:
         while True:
             one, two = old.ahead, new.ahead
             if one is not None and two is not None and one.written is two.written and one.joins == two.joins:
-                self._agree(one.sums, one.written.tail)
-                old.skip()
-                new.skip()
+                self._pass_over(one.place)
                 continue
             was, now = old.piece(), new.piece()
             if was is None or now is None or was.text != now.text:
@@ -173,6 +169,26 @@ class _Comparison:
             self._agree(self._request.sums_of(now), 1)
             old.take()
             new.take()
+
+    def _pass_over(self, place: int) -> None:
+        """Go on to the next group that changed, from one at the same place of both that did not."""
+        following = bisect_right(self._changed, place)
+        first, last = bisect_left(self._request.order, place), self._number_of(following)
+        sums = self._request.sums_between(first, last)
+        self._agree(sums, self._request.tail_before(last) if sums.messages else 0)
+        self._old.go_to(last, self._was_from(following))
+        self._new.go_to(last)
+
+    def _number_of(self, changed: int) -> int:
+        """Return the number of the first group from one of those on that changed."""
+        order = self._request.order
+        return bisect_left(order, self._changed[changed]) if changed < len(self._changed) else len(order)
+
+    def _was_from(self, changed: int) -> Was:
+        """Return what there was from one of the groups on that changed."""
+        place = self._changed[changed] if changed < len(self._changed) else NEVER
+        first = bisect_left(self._places, place)
+        return Was(self._was, (self._places[number] for number in range(first, len(self._places))))
 
     def _agree(self, sums: Sums, tail: int) -> None:
         self.agreed = self.agreed.plus(sums)
@@ -226,14 +242,12 @@ class _Hoisted(NamedTuple):
 
 def _compare_hoisted(request: MovingRequest, was: Mapping[int, Written | None]) -> _Broken | None:
     """Return where the hoisted system messages no longer agree; None if they do."""
-    changed = []
-    for place, old in was.items():
-        new = request.get(place)
-        if (old and old.hoisted) or (new and new.hoisted):
-            changed.append(place)
+    places = sorted(place for place, old in was.items() if old is not None and old.hoisted)
+    changed = [*places, *(place for place in was if (new := request.get(place)) is not None and new.hoisted)]
     number = bisect_left(request.hoisted, min(changed)) if changed else len(request.hoisted)
     first: tuple[_Hoisted | None, _Hoisted | None] | None = None
-    for one, two in zip_longest(*(_hoisted(request.hoisted_from(number, each)) for each in (was, None))):
+    both = (request.hoisted_from(number, each) for each in (Was(was, places), None))
+    for one, two in zip_longest(*map(_hoisted, both)):
         is_same = one is not None and two is not None and one.text == two.text
         if first is None and not (is_same and _source(one) == _source(two)):
             first = one, two
@@ -243,7 +257,7 @@ def _compare_hoisted(request: MovingRequest, was: Mapping[int, Written | None]) 
         return None
     assert first is not None
     lost, came = first
-    old_items, new_items = _Cursor(request, 0, was).items(), _Cursor(request, 0).items()
+    old_items, new_items = _whole(request, was).items(), _Cursor(request, 0).items()
     place, number = (NEVER, 0) if lost is None else (lost.place, lost.number)
     earlier = {each: old for each, old in was.items() if old and old.hoisted and each < place}
     before = [] if lost is None else _blocks(request, lost.written)[:number]
@@ -253,6 +267,12 @@ def _compare_hoisted(request: MovingRequest, was: Mapping[int, Written | None]) 
         next(new_items, None) if came is None else _Item(_blocks(request, came.written)[came.number], came.place),
         chain(before[::-1], _backwards(request, earlier)),
     )
+
+
+def _whole(request: MovingRequest, was: Mapping[int, Written | None]) -> _Cursor:
+    """Return a cursor that begins with the messages of the request before an update."""
+    places = sorted(place for place, old in was.items() if old is not None and old.first is not None)
+    return _Cursor(request, 0, Was(was, places))
 
 
 def _hoisted(groups: Iterator[tuple[int, Written]]) -> Iterator[_Hoisted]:
@@ -278,7 +298,7 @@ def _was_there(request: MovingRequest, was: Mapping[int, Written | None], came: 
     candidates = [each for each in (own, *was.values()) if each is not None and came.block.version in _versions(each)]
     if any(block.source == came.block.source for each in candidates for block in _blocks(request, each)):
         return True
-    opened = _Cursor(request, 0, was).opening
+    opened = _whole(request, was).opening
     return opened is not None and opened.source == came.block.source
 
 
