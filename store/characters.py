@@ -9,6 +9,7 @@ import unicodedata
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
 _DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _OBEYED = re.compile(f"[{_CONTROLS}{_DIRECTIONS}\ud800-\udfff]")
+_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{_DIRECTIONS}]")  # The others are escaped in every JSON.
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 _DIRECTION = re.compile(f"[{_DIRECTIONS}]")
 # What Unicode calls default ignorable (but for variation selectors, which choose the form of what is before them), and
@@ -28,6 +29,11 @@ def escaped(text: str, keep: str = "") -> str:
     Of the characters in `keep`, such as line feeds, nothing is changed.
     """
     return _OBEYED.sub(lambda found: found[0] if found[0] in keep else _number(found[0]), text)
+
+
+def escaped_json(text: str) -> str:
+    """Return the same JSON with what a terminal would obey in its texts escaped as JSON does it."""
+    return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def why_not_a_name(text: str) -> str | None:

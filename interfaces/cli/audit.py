@@ -16,6 +16,8 @@ from turnlog.store import InvalidArgument, Store, read_checkpoint
 from ..costs import cost_differences
 from . import common, lifelines, output
 from .common import main
+from .files import write_file
+from .printing import print_json, progress, say, to_json
 
 _key = click.option(
     "--key-file",
@@ -35,11 +37,11 @@ def verify(store: Store, file: str | None, key_file: str | None, quick: bool, as
     if key_file is not None and file is None:
         raise click.UsageError("--key-file is for a --checkpoint")
     against = None if file is None else read_checkpoint(Path(file).read_bytes())
-    with common.progress("verify", as_json) as progress:
+    with progress("verify", as_json) as done:
         derived = () if quick else chain(differences(store), cost_differences(store))
-        found = store.verify(against, _key_of(key_file), progress, lambda: derived)
+        found = store.verify(against, _key_of(key_file), done, lambda: derived)
     if as_json:
-        output.print_json(found)
+        print_json(found)
     else:
         output.verified(found)
     common.tell_erasure_due(store)
@@ -56,14 +58,14 @@ def checkpoint(store: Store, target: str | None, key_file: str | None, as_json: 
     """Write where every conversation stands, to be kept elsewhere."""
     taken = store.checkpoint(_key_of(key_file))
     if target is None:
-        output.print_json(taken)
+        print_json(taken)
         return
-    common.write_file(store, target, [output.to_json(taken).decode()])
+    write_file(store, target, [to_json(taken)])
     if as_json:
-        output.print_json({"file": target, "conversations": len(taken.conversations), "root": taken.root})
+        print_json({"file": target, "conversations": len(taken.conversations), "root": taken.root})
     else:
         held = output.counted(len(taken.conversations), "conversation")
-        click.echo(f"{target}: {held}, root {taken.root}")
+        say(f"{target}: {held}, root {taken.root}")
 
 
 @main.command()
@@ -76,9 +78,9 @@ def fork(store: Store, conversation: str, name: str | None, at: int | None, as_j
     """Begin a conversation, called NAME, that shares another's events up to a version."""
     receipt = store.fork(conversation, at, name)
     if as_json:
-        output.print_json(receipt)
+        print_json(receipt)
     else:
-        click.echo(f"{output.safe(name or receipt.conversation)} goes on from version {receipt.first - 1}")
+        say(f"{name or receipt.conversation} goes on from version {receipt.first - 1}")
 
 
 @main.command()
@@ -89,18 +91,11 @@ def replay(store: Store, conversation: str, as_json: bool) -> None:
     """Project every recorded request again and compare it with what was sent."""
     found = projections.replay(store, conversation)
     if as_json:
-        output.print_json(found)
-    for each in [] if as_json else found:
-        whose = {cause.conversation for cause in each.by}
-        causes = [
-            f"version {', '.join(str(cause.version) for cause in each.by if cause.conversation == name)}"
-            + ("" if name == each.conversation else f" of {output.safe(name)}")
-            for name in sorted(whose, key=lambda name: (name != each.conversation, name))
-        ]
-        by = f" by {' and '.join(causes)}" if causes else ""
-        click.echo(f"{each.version:>5} {each.scope} at {each.at}: {each.outcome}{by}")
+        print_json(found)
+    else:
+        output.replayed(found)
     if not found and not as_json:
-        click.echo("no requests")
+        say("no requests")
     if any(each.outcome == "unexplained" for each in found):
         sys.exit(1)
 
@@ -115,13 +110,13 @@ def explain(store: Store, conversation: str, version: int, at: int | datetime | 
     """Tell why what an event placed is or is not visible, in each scope."""
     found = projections.explain(store, conversation, version, at)
     if as_json:
-        output.print_json(found)
+        print_json(found)
     elif found:
         lifelines.explained(found)
     else:
         now = projections.history(store, conversation, at=at, last=0).version
         why = f"comes after version {now}" if version > now else "adds no message"
-        click.echo(f"version {version} {why}")
+        say(f"version {version} {why}")
 
 
 @main.command()
@@ -134,10 +129,10 @@ def check(store: Store, conversations: tuple[str, ...], only: str | None, as_jso
     names = conversations or tuple(each.conversation or each.uuid for each in store.conversations())
     found = [each for name in names for each in projections.check(store, name) if only in (None, each.rule)]
     if as_json:
-        output.print_json(found)
+        print_json(found)
     else:
         output.findings(found)
-        click.echo(f"{output.counted(len(names), 'conversation')}, {output.counted(len(found), 'finding')}")
+        say(f"{output.counted(len(names), 'conversation')}, {output.counted(len(found), 'finding')}")
     if found:
         sys.exit(1)
 
@@ -168,8 +163,8 @@ def search(
     """Find the events that say all of these words, hidden ones included and marked."""
     if not query:
         raise click.UsageError("give a word to search for")
-    with common.progress("index", as_json) as progress:
-        store.index.catch_up(progress)
+    with progress("index", as_json) as done:
+        store.index.catch_up(done)
     found = projections.search(
         store,
         " ".join(query),
@@ -182,11 +177,11 @@ def search(
         limit=limit,
     )
     if as_json:
-        output.print_json(found)
+        print_json(found)
     elif found:
         output.found(found)
     else:
-        click.echo("nothing found")
+        say("nothing found")
 
 
 @main.command()
@@ -197,11 +192,11 @@ def usage(store: Store, conversation: str | None, as_json: bool) -> None:
     """Add up the tokens of models, per conversation, scope, assistant and model."""
     rows = projections.usage(store, conversation)
     if as_json:
-        output.print_json(rows)
+        print_json(rows)
     elif rows:
         output.usage(rows)
     else:
-        click.echo("no usage")
+        say("no usage")
 
 
 def _key_of(file: str | None) -> bytes | None:

@@ -8,16 +8,13 @@ import io
 import os
 import sqlite3
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from turnlog.projections import MODES, differences
 from turnlog.store import InvalidArgument, Store, StoreUnusable, TurnlogError
@@ -25,16 +22,25 @@ from turnlog.store.events import Mode
 from turnlog.store.times import CLOCKS
 
 from . import output
+from .printing import escape, say
 
 At = int | datetime | None
 
 
 class _Refusing(click.Group):
-    """A group whose commands end with one line and exit code 1 when something is refused."""
+    """A group whose commands end with one line and exit code 1 when something is refused.
+
+    What click says of wrong usage repeats what was typed, and is escaped like all that is printed.
+    """
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with _escaping():
+            return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _escaping():
+                return super().invoke(ctx)
         except TurnlogError as error:
             raise click.ClickException(told(error)) from None
         except OSError as error:
@@ -43,11 +49,24 @@ class _Refusing(click.Group):
             raise click.ClickException(told(error)) from None
 
 
+@contextmanager
+def _escaping() -> Iterator[None]:
+    try:
+        yield
+    except (click.MissingParameter, click.exceptions.NoArgsIsHelpError):
+        raise  # These have several lines, and nothing that was typed.
+    except click.UsageError as error:
+        text = escape(error.format_message())
+        if text == error.format_message():
+            raise
+        raise click.UsageError(text, error.ctx) from None
+
+
 def told(error: Exception) -> str:
-    """An error on one line that a terminal shows and does not obey."""
+    """Return an error on one line that a terminal shows and does not obey."""
     if isinstance(error, OSError) and error.strerror is not None:
-        return output.safe(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
-    return output.safe(str(error))
+        return escape(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+    return escape(str(error))
 
 
 class _At(click.ParamType[Any]):
@@ -176,31 +195,6 @@ def _damage_told(store: Store) -> Iterator[None]:
         raise StoreUnusable(store.path, f"is damaged: {damage[0]}") from error
 
 
-def write_file(store: Store, target: str, lines: Iterable[str]) -> int:
-    """Write lines to a file, all or nothing; how many they were.
-
-    :raises StoreUnusable: the file is the store's own.
-    """
-    path = Path(target)
-    for own in ("", "-wal", "-shm"):
-        if Path(store.path + own).exists() and path.exists() and path.samefile(store.path + own):
-            raise StoreUnusable(target, "is the store itself, and is not written over")
-    count = 0
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", newline="\n", dir=path.resolve().parent, prefix=path.name, delete=False
-    ) as file:
-        try:
-            for line in lines:
-                file.write(line + "\n")
-                count += 1
-            file.close()
-            os.replace(file.name, path.resolve())
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    return count
-
-
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
 scope = click.option("--scope", default="chat", show_default=True, help="chat, agent, coder, shared_memory …")
 clock = click.option(
@@ -273,15 +267,4 @@ def tell_erasure_due(store: Store) -> None:
     """Say on standard error if copies of what was redacted may be left in the store's files, and who holds that up."""
     due = store.erasure_due()
     if due is not None:
-        click.echo(output.safe(due), err=True)
-
-
-@contextmanager
-def progress(title: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, if that is a terminal."""
-    if as_json or not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        say(due, err=True)

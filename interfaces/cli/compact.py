@@ -18,6 +18,7 @@ from turnlog.store import Store
 from .. import llm
 from . import common, output
 from .common import main
+from .printing import print_json, say
 
 
 @main.command()
@@ -43,10 +44,11 @@ def compact(
         compressor = ModelCompressor(llm.model(model), name=f"model:{model}", max_tokens=max_tokens)
     done = compaction.compact(store, conversation, scope, compressor, keep)
     if as_json:
-        output.print_json(done)
+        print_json(done)
     elif done is None:
-        click.echo("nothing to summarise")
+        say("nothing to summarise")
     else:
         covered = f"{output.counted(done.summary_of, 'message')} of {done.first}-{done.last}"
-        click.echo(f"version {done.receipt.last} stands for {covered}:")
-        click.echo(output.safe(done.text))
+        say(f"version {done.receipt.last} stands for {covered}:")
+        for line in done.text.split("\n"):
+            say(line)

@@ -12,6 +12,7 @@ from turnlog.store import Expired, Forgotten, Left, Mention, Redacted, Retention
 
 from . import common, output
 from .common import main
+from .printing import print_json, progress, say
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(\d+)([hdw])\Z")
@@ -72,7 +73,7 @@ def redact(
                 f"{conversation}: with --match and --actor no CONVERSATION is given: --match 'SEVERAL WORDS' for those"
                 " that say all of them, --match again for others, --conversation for where to look"
             )
-        with common.progress("redact", as_json) as progress:
+        with progress("redact", as_json) as looked:
             forgotten = store.forget(
                 match,
                 actor=actor,
@@ -81,7 +82,7 @@ def redact(
                 replacement=replacement,
                 summaries=summaries,
                 dry_run=dry_run,
-                progress=progress,
+                progress=looked,
             )
         _tell_forgotten(store, forgotten, dry_run, as_json)
         return
@@ -120,20 +121,20 @@ def erase(
 def _tell_redacted(store: Store, done: Redacted, named: dict[str, str], dry_run: bool, as_json: bool) -> None:
     """`named` is what the command calls a conversation, whose name may be gone by now."""
     if as_json:
-        output.print_json(done)
+        print_json(done)
     else:
         labels = _Labels(store, named)
         for target in done.erased:
-            click.echo(f"{'would go' if dry_run else 'erased'}: {labels.of(target)}")
+            say(f"{'would go' if dry_run else 'erased'}: {labels.of(target)}")
         _tell_summaries(done, labels)
         if not done.erased:
-            click.echo("nothing to erase")
+            say("nothing to erase")
     common.tell_erasure_due(store)
 
 
 def _tell_forgotten(store: Store, done: Forgotten, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        output.print_json(done)
+        print_json(done)
     else:
         labels = _Labels(store, {})
         places: dict[tuple[str, int], list[Mention]] = {}
@@ -141,16 +142,16 @@ def _tell_forgotten(store: Store, done: Forgotten, dry_run: bool, as_json: bool)
             places.setdefault((mention.conversation, mention.version), []).append(mention)
         for target in done.redacted.erased:
             said = places.get((target.conversation, target.version), [])
-            where = f": {', '.join(output.safe(each.where) for each in said)}" if said and not dry_run else ""
-            click.echo(f"{'would go' if dry_run else 'erased'}: {labels.of(target)}{where}")
+            where = f": {', '.join(each.where for each in said)}" if said and not dry_run else ""
+            say(f"{'would go' if dry_run else 'erased'}: {labels.of(target)}{where}")
             for each in said if dry_run else ():
-                click.echo(f"      {output.safe(each.where)}: {output.one_line(each.excerpt, 200)}")
+                say(f"      {each.where}: {output.one_line(each.excerpt, 200)}")
         _tell_summaries(done.redacted, labels)
         for left in done.left:
-            click.echo(f"left: {labels.name(left.conversation)}: {_told_left(left)}")
+            say(f"left: {labels.name(left.conversation)}: {_told_left(left)}")
         erased = output.counted(len(done.redacted.erased), "event")
         concerned = output.counted(len({target.conversation for target in done.redacted.erased}), "conversation")
-        click.echo(f"{erased} of {concerned} {'would go' if dry_run else 'erased'}")
+        say(f"{erased} of {concerned} {'would go' if dry_run else 'erased'}")
     common.tell_erasure_due(store)
 
 
@@ -158,31 +159,31 @@ def _told_left(left: Left) -> str:
     text = output.one_line(left.text)
     if left.where == "name":
         return f"its name, {text} (`turnlog rename --erase` takes it)"
-    return f"{output.safe(left.where)} {text} in {output.counted(left.events, 'event')} from version {left.first} on"
+    return f"{left.where} {text} in {output.counted(left.events, 'event')} from version {left.first} on"
 
 
 def _tell_retention(store: Store, done: Retention, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        output.print_json(done)
+        print_json(done)
     else:
         for each in done.erased:
-            click.echo(f"{'would go' if dry_run else 'erased'}: {_told_expired(each)}")
+            say(f"{'would go' if dry_run else 'erased'}: {_told_expired(each)}")
         for each in done.kept:
-            fork = output.safe(store.stream(each.kept_for or "").label)
-            click.echo(f"kept: {_told_expired(each)}: its fork {fork} goes on")
+            fork = store.stream(each.kept_for or "").label
+            say(f"kept: {_told_expired(each)}: its fork {fork} goes on")
         if not done.erased:
-            click.echo("nothing to erase")
+            say("nothing to erase")
     common.tell_erasure_due(store)
 
 
 def _told_expired(each: Expired) -> str:
-    name = output.safe(each.name or each.conversation)
+    name = each.name or each.conversation
     return f"{name}, {output.counted(each.events, 'event')}, the last of {each.changed:%Y-%m-%d %H:%M:%S}"
 
 
 def _tell_summaries(done: Redacted, labels: _Labels) -> None:
     for target in done.summaries:
-        click.echo(f"still tells of it: {labels.of(target)} (--summaries redacts it too)")
+        say(f"still tells of it: {labels.of(target)} (--summaries redacts it too)")
 
 
 class _Labels:
@@ -196,11 +197,11 @@ class _Labels:
         """Return the name of a conversation, or else its uuid."""
         if identity not in self._named:
             self._named[identity] = self._store.stream(identity).label
-        return output.safe(self._named[identity])
+        return self._named[identity]
 
     def of(self, target: Target) -> str:
         """Return where and what an event is."""
-        scope = "" if target.scope is None else f" of {output.safe(target.scope)}"
+        scope = "" if target.scope is None else f" of {target.scope}"
         article = "an" if target.type[0] in "aeiou" else "a"
         name = self.name(target.conversation)
-        return f"{name} version {target.version}, {article} {output.safe(target.type)}{scope}"
+        return f"{name} version {target.version}, {article} {target.type}{scope}"

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from turnlog.projections import Explained, Span, Traced
 
-from .output import console, one_line, safe
+from .output import one_line
+from .printing import Printer
 
 
 def explained(found: list[Explained]) -> None:
     """Print the lifelines of what an event placed."""
-    out = console()
+    out = Printer()
     for each in found:
-        line = Text(f"{each.scope} ", "bold")
-        line.append(f"{each.origin.replace('_', ' ')}: ")
-        if each.visible:
-            line.append("visible", "green")
-        else:
-            line.append(f"hidden by {each.rule}, version {each.by}", "red")
-        out.print(line)
+        now = ("visible", "green") if each.visible else (f"hidden by {each.rule}, version {each.by}", "red")
+        out.line((f"{each.scope} ", "bold"), f"{each.origin.replace('_', ' ')}: ", now)
         for span in each.spans:
-            out.print(Text(f"      {_lifeline(span)}", "dim"))
+            out.line((f"      {_lifeline(span)}", "dim"))
         for taken in each.calls:
-            out.print(Text(f"      its call {safe(taken.call or '')} was removed by {taken.rule}, version {taken.by}"))
+            out.line(f"      its call {taken.call or ''} was removed by {taken.rule}, version {taken.by}")
 
 
 def _lifeline(span: Span) -> str:
@@ -37,14 +31,12 @@ def _lifeline(span: Span) -> str:
 
 def traced(found: list[Traced]) -> None:
     """Print the lifelines of the messages that have some words, and what would have kept them."""
-    out = console()
+    out = Printer()
     for each in found:
-        line = Text(f"{each.version} {each.scope} {each.role} ", "bold")
-        line.append(each.origin.replace("_", " "), "dim")
-        out.print(line)
-        out.print(Text(f"      {one_line(each.excerpt, 200)}"))
+        out.line((f"{each.version} {each.scope} {each.role} ", "bold"), (each.origin.replace("_", " "), "dim"))
+        out.line(f"      {one_line(each.excerpt, 200)}")
         for span in each.spans:
-            out.print(Text(f"      {_lifeline(span)}", "dim"))
+            out.line((f"      {_lifeline(span)}", "dim"))
         if each.ended_by is not None:
             kept = ", ".join(each.kept_by) or "no mode"
-            out.print(Text(f"      transfer {each.ended_by} ended it; kept by {kept}", "yellow"))
+            out.line((f"      transfer {each.ended_by} ended it; kept by {kept}", "yellow"))

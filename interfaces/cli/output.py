@@ -1,18 +1,10 @@
-"""What the commands print: JSON for programs, tables and transcripts for people."""
+"""What the commands print for people: tables, transcripts and lists."""
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import click
 import msgspec
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from turnlog.projections import (
     Change,
@@ -22,6 +14,7 @@ from turnlog.projections import (
     Hidden,
     History,
     Problem,
+    Replayed,
     UsageRow,
     VisibleMessage,
 )
@@ -29,6 +22,7 @@ from turnlog.store import Event, Fault, Listed, Verified
 
 from ..costs import Cost
 from ..wires import StablePrefix
+from .printing import Piece, Printer
 
 _ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _CHANGES = {
@@ -38,34 +32,7 @@ _CHANGES = {
     "only-a": ("-", "red"),
     "only-b": ("+", "green"),
 }
-_PIPED_WIDTH = 400
-# Control characters but newline and tab, the marks that turn the direction of writing, and line separators.
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def console() -> Console:
-    """Standard output; without a terminal, lines are long enough not to be folded."""
-    terminal = sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else _PIPED_WIDTH)
-
-
-def to_json(value: Any) -> bytes:
-    """A value as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2)
-
-
-def print_json(value: Any) -> None:
-    """A value as JSON: indented on a terminal, else on one line."""
-    terminal = sys.stdout.isatty()
-    text = (to_json(value) if terminal else msgspec.json.encode(value)).decode() + "\n"
-    # JSON is UTF-8, whatever the encoding of the terminal.
-    sys.stdout.buffer.write((safe_json(text) if terminal else text).encode())
-    sys.stdout.flush()
-
-
-def safe_json(text: str) -> str:
-    """Return the same JSON with what would command a terminal escaped."""
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+_INDENT = 6
 
 
 def counted(count: int, what: str) -> str:
@@ -73,156 +40,144 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def safe(text: str) -> str:
-    """Text that a terminal shows and does not obey: control characters are told by their numbers."""
-    return _OBEYED.sub(_escape, text)
-
-
 def one_line(text: str, limit: int = 120) -> str:
-    """The text on one line, cut at `limit` characters."""
-    line = safe(" ".join(text[: limit * 2].split()))
+    """Return a text on one line, cut at `limit` characters."""
+    line = " ".join(text[: limit * 2].split())
     return line if len(line) <= limit and len(text) <= limit * 2 else line[: limit - 1] + "…"
 
 
 def conversations(listed: list[Listed]) -> None:
-    """A row for each conversation."""
-    table = table_of("conversation", "version", "changed", "title")
+    """Print a row for each conversation."""
+    rows: list[tuple[Piece, ...]] = []
     for each in listed:
         name = each.conversation or each.uuid
         if each.parent is not None:
             name += f" (fork at {each.forked_at})"
-        table.add_row(
-            Text(safe(name), "bold"),
-            str(each.version),
-            "damaged" if each.changed is None else f"{each.changed:%Y-%m-%d %H:%M}",
-            Text(safe(each.title or "")),
-        )
-    show(table)
+        changed = "damaged" if each.changed is None else f"{each.changed:%Y-%m-%d %H:%M}"
+        rows.append(((name, "bold"), str(each.version), changed, each.title or ""))
+    Printer().table(("conversation", "version", "changed", "title"), rows)
 
 
 def fault_line(fault: Fault) -> str:
     """Return a fault on one line."""
-    where = "the store" if fault.conversation is None else f"conversation {safe(fault.conversation)}"
+    where = "the store" if fault.conversation is None else f"conversation {fault.conversation}"
     version = "" if fault.version is None else f", version {fault.version}"
-    return f"{where}{version}: {safe(fault.why)}"
+    return f"{where}{version}: {fault.why}"
 
 
 def verified(found: Verified) -> None:
-    """What is wrong with a store, a line each, then the verdict."""
+    """Print what is wrong with a store, a line each, then the verdict."""
+    out = Printer()
     for fault in found.faults:
-        click.echo(fault_line(fault))
+        out.line(fault_line(fault))
     for note in found.derived:
-        click.echo(f"derived: {safe(note)}")
+        out.line(f"derived: {note}")
     for each in found.renamed:
-        now = "it has none" if each.name is None else f"it is {safe(each.name)}"
-        click.echo(f"conversation {safe(each.conversation)}: its name is not that of the checkpoint: {now}")
+        now = "it has none" if each.name is None else f"it is {each.name}"
+        out.line(f"conversation {each.conversation}: its name is not that of the checkpoint: {now}")
     verdict = counted(len(found.faults), "fault") if found.faults else "no fault"
     if found.derived and not found.faults:
         verdict = "no fault in the log, but what is derived from it differs (`turnlog rebuild` makes it again)"
     if found.renamed:
         verdict += f"; {counted(len(found.renamed), 'name')} not as at the checkpoint"
-    click.echo(f"{counted(found.events, 'event')} of {counted(found.conversations, 'conversation')}: {verdict}")
+    out.line(f"{counted(found.events, 'event')} of {counted(found.conversations, 'conversation')}: {verdict}")
 
 
-def event_line(event: Event, name: str | None = None) -> Text:
-    """One event on one line: version, time, scope, type, and what it says."""
-    line = Text(end="")
-    if name is not None:
-        line.append(f"{safe(name)} ", "bold")
-    line.append(f"{event.version:>6} ", "bold" if name is None else "")
-    line.append(f"{event.time:%Y-%m-%d %H:%M:%S} ", "dim")
-    line.append(f"{safe(event.scope or '-'):<8} {safe(event.type):<10} ")
-    line.append(one_line(_told_event(event), 200))
-    return line
-
-
-def print_event(out: Console, event: Event, name: str | None = None) -> None:
-    """Print an event's line, cut at the terminal's width."""
-    _print_line(out, event_line(event, name))
+def event(out: Printer, event: Event, name: str | None = None) -> None:
+    """Print an event on one line: version, time, scope, type, and what it says, cut at the terminal's width."""
+    out.line(
+        *([] if name is None else [(f"{name} ", "bold")]),
+        (f"{event.version:>6} ", "bold" if name is None else ""),
+        (f"{event.time:%Y-%m-%d %H:%M:%S} ", "dim"),
+        f"{event.scope or '-':<8} {event.type:<10} ",
+        one_line(_told_event(event), 200),
+        cut=True,
+    )
 
 
 def transcript(history: History, hidden: list[Hidden] | None, problems: list[Problem]) -> None:
     """Print a history as a transcript, then what is hidden and the findings; neither if `hidden` is None."""
-    out = console()
-    about = f"{safe(history.conversation)} · {history.scope} · version {history.version}"
+    out = Printer()
+    about = f"{history.conversation} · {history.scope} · version {history.version}"
     if history.assistant is not None:
-        about += f" · {safe(history.assistant)}"
-    out.print(Text(about, "bold"))
+        about += f" · {history.assistant}"
+    out.line((about, "bold"))
     for message in history.messages:
-        out.print()
-        out.print(_heading(message))
+        out.line()
+        out.line(*_heading(message))
         _content(out, message)
     if not history.messages and hidden is not None:
-        out.print(Text("nothing is visible here", "dim"))
+        out.line(("nothing is visible here", "dim"))
     if hidden is None:
-        out.print()
-        out.print(Text("(hidden messages and findings are not shown with --last)", "dim"))
+        out.line()
+        out.line(("(hidden messages and findings are not shown with --last)", "dim"))
         return
     _hidden(out, hidden)
     _problems(out, problems)
 
 
-def _problems(out: Console, found: list[Problem]) -> None:
+def _problems(out: Printer, found: list[Problem]) -> None:
     if found:
-        out.print()
-        out.print(Text(counted(len(found), "finding"), "bold yellow"))
+        out.line()
+        out.line((counted(len(found), "finding"), "bold yellow"))
     for problem in found:
-        call = f" (call {safe(problem.call)})" if problem.call else ""
-        out.print(Text(f"  {problem.version} {problem.rule}{call}: {problem.advice}"))
+        call = f" (call {problem.call})" if problem.call else ""
+        out.line(f"  {problem.version} {problem.rule}{call}: {problem.advice}")
 
 
 def handoffs(found: list[Handoff], costs: list[list[Cost]]) -> None:
-    """Each transfer in a few lines, with what it cost in cache."""
-    out = console()
+    """Print each transfer in a few lines, with what it cost in cache."""
+    out = Printer()
     for number, (handoff, own) in enumerate(zip(found, costs, strict=True)):
         if number:
-            out.print()
-        heading = Text(f"{handoff.version:>5} ", "dim")
-        heading.append(f"{safe(handoff.from_ or 'nobody')} → {safe(handoff.to)}", "bold")
+            out.line()
         marks = [mark for mark in ("inferred", "abandoned") if getattr(handoff, mark)]
-        heading.append("".join(f" · {mark}" for mark in (handoff.scope, *marks)), "dim")
-        out.print(heading)
+        out.line(
+            (f"{handoff.version:>5} ", "dim"),
+            (f"{handoff.from_ or 'nobody'} → {handoff.to}", "bold"),
+            ("".join(f" · {mark}" for mark in (handoff.scope, *marks)), "dim"),
+        )
         context = "" if handoff.context == "all" else f", context {handoff.context}"
-        out.print(Text(f"      {handoff.mode}{context}", "cyan"))
-        out.print(Text(f"      {counted(handoff.before, 'message')} before, {handoff.after} after"))
+        out.line((f"      {handoff.mode}{context}", "cyan"))
+        out.line(f"      {counted(handoff.before, 'message')} before, {handoff.after} after")
         hid = _listed((hidden.version, hidden.origin, hidden.call) for hidden in handoff.hid)
-        out.print(Text(f"      hid {hid}"))
+        out.line(f"      hid {hid}")
         added = ", ".join(message.origin.replace("_", " ") for message in handoff.added)
-        out.print(Text(f"      added {added or 'nothing'}"))
+        out.line(f"      added {added or 'nothing'}")
         if handoff.reason:
-            out.print(Text(f"      reason: {one_line(handoff.reason)}"))
+            out.line(f"      reason: {one_line(handoff.reason)}")
         for problem in handoff.problems:
-            out.print(Text(f"      {problem.rule}: {problem.advice}", "yellow"))
+            out.line((f"      {problem.rule}: {problem.advice}", "yellow"))
         for each in own:
             if len(own) > 1:
                 used = " (used)" if each.mode == handoff.mode else ""
-                out.print(Text(f"      {each.mode}{used}: {counted(each.messages, 'message')}", "cyan"))
+                out.line((f"      {each.mode}{used}: {counted(each.messages, 'message')}", "cyan"))
             for name, prefix in each.prefixes.items():
                 size = f"  {name}: {each.tokens[name]} tokens, " if len(own) > 1 else f"{name}: "
-                out.print(Text(f"      {size}{_cached(prefix)}", "dim"))
+                out.line((f"      {size}{_cached(prefix)}", "dim"))
 
 
 def totals(costs: list[list[Cost]]) -> None:
     """Print what all handoffs together would have kept and lost of caches under each mode."""
     if not costs:
         return
-    out = console()
-    out.print()
-    table = table_of("mode", *(f"{name} {what}" for name in costs[0][0].prefixes for what in ("kept", "lost")))
+    out = Printer()
+    out.line()
+    rows = []
     for number, first in enumerate(costs[0]):
-        cells = []
+        cells: list[Piece] = [first.mode]
         for name in first.prefixes:
             each = [own[number].prefixes[name] for own in costs]
             cells += [f"{sum(prefix.kept for prefix in each):,}", f"{sum(prefix.lost for prefix in each):,}"]
-        table.add_row(Text(first.mode), *cells)
-    show(table)
+        rows.append(cells)
+    out.table(("mode", *(f"{name} {what}" for name in costs[0][0].prefixes for what in ("kept", "lost"))), rows)
 
 
 def prefixes(found: dict[str, StablePrefix]) -> None:
-    """What the second of two views keeps of the first one's requests."""
-    out = console()
+    """Print what the second of two views keeps of the first one's requests."""
+    out = Printer()
     for name, prefix in found.items():
-        _print_line(out, Text(f"{name}: {_cached(prefix)}", "dim"))
+        out.line((f"{name}: {_cached(prefix)}", "dim"), cut=True)
 
 
 def _cached(prefix: StablePrefix) -> str:
@@ -234,99 +189,110 @@ def _cached(prefix: StablePrefix) -> str:
 
 
 def findings(found: list[Finding]) -> None:
-    """Findings, under the conversations that they are on."""
-    out = console()
+    """Print findings under the conversations that they are on."""
+    out = Printer()
     conversation = None
     for each in found:
         if each.conversation != conversation:
             conversation = each.conversation
-            out.print(Text(safe(conversation), "bold"))
-        line = Text(f"{each.version:>5} {each.scope} ")
-        line.append(each.rule + (f" (call {safe(each.call)})" if each.call else ""), "yellow")
-        line.append(f": {each.advice}")
-        out.print(line)
+            out.line((conversation, "bold"))
+        call = f" (call {each.call})" if each.call else ""
+        out.line(f"{each.version:>5} {each.scope} ", (f"{each.rule}{call}", "yellow"), f": {each.advice}")
 
 
 def found(hits: list[Found]) -> None:
-    """What a search found, a few lines each."""
-    out = console()
+    """Print what a search found, a few lines each."""
+    out = Printer()
     for hit in hits:
-        line = Text(f"{safe(hit.conversation)} ", "bold")
+        line: list[Piece] = [(f"{hit.conversation} ", "bold")]
         line.append(f"{hit.version} {hit.scope or '-'} {hit.role or hit.type}")
         if hit.assistant not in (None, hit.role):
-            line.append(f" {safe(str(hit.assistant))}", "dim")
+            line.append((f" {hit.assistant}", "dim"))
         if hit.hidden_by is not None:
-            line.append(f" · hidden by {hit.hidden_by[0]}, version {hit.hidden_by[1]}", "red")
-        out.print(line)
-        out.print(Text(f"      {one_line(hit.snippet, 200)}"))
+            line.append((f" · hidden by {hit.hidden_by[0]}, version {hit.hidden_by[1]}", "red"))
+        out.line(*line)
+        out.line(f"      {one_line(hit.snippet, 200)}")
 
 
 def usage(rows: list[UsageRow]) -> None:
-    """A row of tokens for each conversation, scope, assistant and model."""
-    table = table_of("conversation", "scope", "assistant", "model", "calls", "prompt", "completion", "total", "cached")
+    """Print a row of tokens for each conversation, scope, assistant and model."""
+    columns = ("conversation", "scope", "assistant", "model", "calls", "prompt", "completion", "total", "cached")
+    cells = []
     for row in rows:
         counts = (row.calls, row.prompt_tokens, row.completion_tokens, row.total_tokens, row.cached_tokens)
         names = (row.conversation, row.scope, row.assistant or "-", row.model or "-")
-        table.add_row(*(Text(safe(name)) for name in names), *(f"{count:,}" for count in counts))
-    show(table)
+        cells.append((*names, *(f"{count:,}" for count in counts)))
+    Printer().table(columns, cells)
+
+
+def replayed(found: list[Replayed]) -> None:
+    """Print what became of each request, and whose redactions explain a difference."""
+    out = Printer()
+    for each in found:
+        versions: dict[str, list[int]] = {each.conversation: []}
+        for cause in each.by:
+            versions.setdefault(cause.conversation, []).append(cause.version)
+        causes = [
+            f"version {', '.join(map(str, numbers))}" + ("" if name == each.conversation else f" of {name}")
+            for name, numbers in versions.items()
+            if numbers
+        ]
+        by = f" by {' and '.join(causes)}" if causes else ""
+        out.line(f"{each.version:>5} {each.scope} at {each.at}: {each.outcome}{by}")
 
 
 def changes(found: list[Change], names: tuple[str, str]) -> None:
-    """Two views beside each other: `-` only in the first, `+` only in the second, `~` changed, `>` moved."""
-    out = console()
-    out.print(Text(f"--- {names[0]}", "red"))
-    out.print(Text(f"+++ {names[1]}", "green"))
+    """Print two views beside each other: `-` only in the first, `+` only in the second, `~` changed, `>` moved."""
+    out = Printer()
+    out.line((f"--- {names[0]}", "red"))
+    out.line((f"+++ {names[1]}", "green"))
     for change in found:
         message = change.b or change.a
         assert message is not None
         sign, style = _CHANGES[change.kind]
-        line = Text(f"{sign} ", style)
-        line.append(f"{message.version:>5} {message.role:<9} {message.origin.replace('_', ' '):<19} ")
-        line.append(one_line(_said(message), 200))
-        _print_line(out, line)
+        out.line(
+            (f"{sign} ", style),
+            (f"{message.version:>5} {message.role:<9} {message.origin.replace('_', ' '):<19} ", style),
+            (one_line(_said(message), 200), style),
+            cut=True,
+        )
 
 
-def _heading(message: VisibleMessage) -> Text:
-    heading = Text(f"{message.version:>5} ", "dim")
-    heading.append(message.role, f"bold {_ROLE_STYLES[message.role]}")
+def _heading(message: VisibleMessage) -> Iterator[Piece]:
+    yield f"{message.version:>5} ", "dim"
+    yield message.role, f"bold {_ROLE_STYLES[message.role]}"
     if message.assistant not in (None, message.role) and message.role not in ("user", "tool"):
-        heading.append(f" {safe(str(message.assistant))}", "dim")
+        yield f" {message.assistant}", "dim"
     if message.origin not in ("message", "response"):
-        heading.append(f" · {message.origin.replace('_', ' ')}", "dim")
+        yield f" · {message.origin.replace('_', ' ')}", "dim"
     if message.tool_call_id is not None:
-        heading.append(f" · {safe(message.tool_call_id)}", "dim")
+        yield f" · {message.tool_call_id}", "dim"
     if message.scope == "shared_memory":
-        heading.append(" · shared memory", "dim")
-    return heading
+        yield " · shared memory", "dim"
 
 
-def _content(out: Console, message: VisibleMessage) -> None:
+def _content(out: Printer, message: VisibleMessage) -> None:
     parts = message.content if isinstance(message.content, list) else [{"type": "text", "text": message.content}]
     for part in parts:
         text = part.get("text") if part.get("type") == "text" else f"[{part.get('type')}]"
-        for line in safe(str(text or "")).split("\n"):
-            out.print(_indented(Text(line)))
+        for line in str(text or "").split("\n"):
+            out.line(line, indent=_INDENT)
     for call in message.tool_calls:
-        out.print(_indented(Text(f"→ {safe(call.name)}({safe(call.arguments)}) {safe(call.id)}", "yellow")))
+        out.line((f"→ {call.name}({call.arguments}) {call.id}", "yellow"), indent=_INDENT)
 
 
-def _indented(text: Text) -> Padding | Text:
-    """A paragraph that keeps its indent where a terminal folds it."""
-    return Padding(text, (0, 0, 0, 6)) if sys.stdout.isatty() else Text("      ") + text
-
-
-def _hidden(out: Console, hidden: list[Hidden]) -> None:
+def _hidden(out: Printer, hidden: list[Hidden]) -> None:
     if not hidden:
         return
-    out.print()
-    out.print(Text(f"{len(hidden)} hidden", "bold"))
+    out.line()
+    out.line((f"{len(hidden)} hidden", "bold"))
     groups: dict[tuple[str, int], list[Hidden]] = {}
     for each in hidden:
         own = each.by == each.version and not each.rule.startswith(("transfer:", "context:"))
         groups.setdefault((each.rule, 0 if own else each.by), []).append(each)
     for (rule, by), members in groups.items():
         what = _listed((each.version, each.origin, each.call) for each in members)
-        out.print(Text(f"  {what} by {rule}" + (f" of {by}" if by else "")))
+        out.line(f"  {what} by {rule}" + (f" of {by}" if by else ""))
 
 
 def _listed(items: Iterable[tuple[int, str, str | None]]) -> str:
@@ -343,7 +309,7 @@ def _listed(items: Iterable[tuple[int, str, str | None]]) -> str:
             told.append(str(version))
         else:
             run = []
-            told.append(f"call {safe(call)} of {version}" if call else f"{version} {origin.replace('_', ' ')}")
+            told.append(f"call {call} of {version}" if call else f"{version} {origin.replace('_', ' ')}")
     return ", ".join(told) or "nothing"
 
 
@@ -382,34 +348,3 @@ def _shortly(content: object) -> str:
     if content is None:
         return ""
     return content[:400] if isinstance(content, str) else msgspec.json.encode(content).decode()[:400]
-
-
-def _print_line(out: Console, line: Text) -> None:
-    """One line, cut at the terminal's width."""
-    out.print(line, soft_wrap=False, no_wrap=True, overflow="ellipsis", crop=out.is_terminal)
-
-
-def _escape(found: re.Match[str]) -> str:
-    number = ord(found[0])
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
-
-
-def table_of(*columns: str | Text) -> Table:
-    """Return an empty table of the look that all have."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def show(table: Table) -> None:
-    """Print a table; in a pipe its lines end where their text does."""
-    out = console()
-    if out.is_terminal:
-        out.print(table)
-        return
-    with out.capture() as captured:
-        out.print(table, soft_wrap=False)
-    for line in captured.get().splitlines():
-        sys.stdout.write(line.rstrip() + "\n")
-    sys.stdout.flush()

@@ -12,14 +12,15 @@ from typing import Any
 
 import click
 import msgspec
-from rich.text import Text
 from sqlite_utils.utils import dedupe_keys
 
 from turnlog import projections
 from turnlog.store import QueryResult, Store
+from turnlog.store.characters import escaped
 
 from . import common, output
 from .common import main
+from .printing import Piece, Printer, print_data, print_json_lines, progress, say
 
 _MAX_TABLE = 1000  # Rows, since the width of a column is that of its widest cell.
 _MAX_CELL = 200
@@ -47,25 +48,15 @@ def query(store: Store, statement: str, as_csv: bool, conversation: str | None, 
     if statement == "-":
         statement = sys.stdin.read()
     with (
-        common.progress("histories", as_csv or as_json) as progress,
-        projections.query(store, statement, timeout=timeout, conversation=conversation, progress=progress) as result,
+        progress("histories", as_csv or as_json) as done,
+        projections.query(store, statement, timeout=timeout, conversation=conversation, progress=done) as result,
     ):
         if as_csv:
-            _write(_csv_lines(result), output.safe)
+            print_data(_csv_lines(result), lambda line: escaped(line, keep="\t\n"))
         elif as_json:
-            _write(_json_lines(result), output.safe_json)
+            print_json_lines(_json_lines(result))
         else:
             _show(result)
-
-
-def _write(lines: Iterator[str], safe: Any) -> None:
-    """Write lines as they come: as they are to a file or a pipe, so that a terminal shows and does not obey them."""
-    if not sys.stdout.isatty():
-        safe = str
-    for line in lines:
-        # Both are UTF-8, whatever the encoding of the terminal.
-        sys.stdout.buffer.write(safe(line).encode() + b"\n")
-    sys.stdout.flush()
 
 
 def _csv_lines(result: QueryResult) -> Iterator[str]:
@@ -109,17 +100,14 @@ def _json_cell(value: Any) -> Any:
 
 
 def _show(result: QueryResult) -> None:
-    table = output.table_of(*(Text(output.safe(name)) for name in result.columns))
     rows = iter(result)
-    for row in islice(rows, _MAX_TABLE):
-        table.add_row(*map(_table_cell, row))
-    output.show(table)
+    Printer().table(result.columns, [tuple(map(_table_cell, row)) for row in islice(rows, _MAX_TABLE)])
     if next(rows, None) is not None:
-        click.echo(f"(only the first {_MAX_TABLE:,} rows are shown; --csv and --json give all)")
+        say(f"(only the first {_MAX_TABLE:,} rows are shown; --csv and --json give all)")
 
 
-def _table_cell(value: Any) -> Text:
+def _table_cell(value: Any) -> Piece:
     if value is None:
-        return Text("NULL", "dim")
+        return "NULL", "dim"
     text = value.hex() if isinstance(value, bytes) else str(value)
-    return Text(output.one_line(text, _MAX_CELL))
+    return output.one_line(text, _MAX_CELL)

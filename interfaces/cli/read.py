@@ -19,6 +19,7 @@ from ..tokens import counter
 from ..wires import WIRES, adapt, stable_prefix
 from . import common, output
 from .common import main
+from .printing import Printer, print_json, progress, say
 
 _FOLLOW_PAUSE = 0.2
 
@@ -30,11 +31,11 @@ def list_(store: Store, as_json: bool) -> None:
     """List the conversations."""
     listed = store.conversations()
     if as_json:
-        output.print_json(listed)
+        print_json(listed)
     elif listed:
         output.conversations(listed)
     else:
-        click.echo("no conversations")
+        say("no conversations")
     common.tell_erasure_due(store)
 
 
@@ -45,19 +46,19 @@ def list_(store: Store, as_json: bool) -> None:
 @common.reading
 def log(store: Store, conversation: str | None, follow: bool, as_json: bool) -> None:
     """Show the events as they were appended, of one conversation or of the whole store."""
-    out = output.console()
+    out = Printer()
     names: dict[str, str] = {}
     # Being interrupted is how following ends.
     with contextlib.suppress(KeyboardInterrupt) if follow else contextlib.nullcontext():
         for event in _recorded(store, conversation, follow):
             if as_json:
-                output.print_json(event.to_dict())
+                print_json(event.to_dict())
             elif conversation is None:
                 uuid = event.conversation
                 names[uuid] = names.get(uuid) or store.stream(uuid).label
-                output.print_event(out, event, names[uuid])
+                output.event(out, event, names[uuid])
             else:
-                output.print_event(out, event)
+                output.event(out, event)
 
 
 def _recorded(store: Store, conversation: str | None, follow: bool) -> Iterator[Event]:
@@ -102,7 +103,7 @@ def history(
     view = line.at(at, last=last)
     if as_json:
         told = {"hidden": line.hidden(view.version), "problems": projections.problems(line, view.version)}
-        output.print_json(view.to_dict() | told)
+        print_json(view.to_dict() | told)
     elif last is not None:
         output.transcript(view, None, [])
     else:
@@ -133,12 +134,12 @@ def handoffs(
     found = projections.handoffs(store, conversation, scope, mode, of_versions)
     count = None if tokenizer is None else counter(tokenizer)
     counted = []
-    with common.progress("counting", as_json) as progress:
+    with progress("counting", as_json) as done:
         for each in costs(store, found, (mode, of_versions), count, compare):
             counted.append(each)
-            progress(len(counted), len(found))
+            done(len(counted), len(found))
     if as_json:
-        output.print_json(
+        print_json(
             [
                 {**msgspec.to_builtins(handoff), "costs": [each.to_dict() for each in own]}
                 for handoff, own in zip(found, counted, strict=True)
@@ -149,7 +150,7 @@ def handoffs(
         if compare:
             output.totals(counted)
     else:
-        click.echo("no transfers")
+        say("no transfers")
 
 
 @main.command()
@@ -186,7 +187,7 @@ def diff(
     prefixes = {name: stable_prefix(one, two, wire, count) for name, wire in WIRES.items()}
     if as_json:
         cache = {name: prefix.to_dict() for name, prefix in prefixes.items()}
-        output.print_json({"changes": changes, "cache": cache})
+        print_json({"changes": changes, "cache": cache})
         return
     names = [
         f"{view.conversation} {view.scope} at {view.version}" + (f", {mode}" if mode else "")
@@ -222,7 +223,7 @@ def request(
     view = projections.history(store, conversation, scope, at, mode, of_versions)
     before = None if since is None else projections.history(store, conversation, scope, since, mode, of_versions)
     adapted = adapt(view, WIRES[wire], projections.plan(view, before))
-    output.print_json(adapted.to_dict() if as_json else adapted.request)
+    print_json(adapted.to_dict() if as_json else adapted.request)
     if not as_json:
         for change in adapted.changes:
-            click.echo(f"changed: version {change.version}, {output.safe(change.what)}", err=True)
+            say(f"changed: version {change.version}, {change.what}", err=True)

@@ -9,6 +9,7 @@ from turnlog.store import Store
 
 from . import common, lifelines, output
 from .common import main
+from .printing import print_json, progress, say
 
 
 @main.command()
@@ -21,11 +22,11 @@ def trace(store: Store, conversation: str, words: tuple[str, ...], scope: str | 
     """Show when the messages with these words were visible, and which transfer modes would have kept them."""
     found = projections.trace(store, conversation, " ".join(words), scope)
     if as_json:
-        output.print_json(found)
+        print_json(found)
     elif found:
         lifelines.traced(found)
     else:
-        click.echo("nothing found")
+        say("nothing found")
 
 
 @main.command()
@@ -33,9 +34,9 @@ def trace(store: Store, conversation: str, words: tuple[str, ...], scope: str | 
 @common.writing
 def rebuild(store: Store, as_json: bool) -> None:
     """Make the timelines and the search index again from the log."""
-    with common.progress("rebuild", as_json) as progress:
-        count = projections.rebuild(store, progress)
+    with progress("rebuild", as_json) as done:
+        count = projections.rebuild(store, done)
     if as_json:
-        output.print_json({"timelines": count})
+        print_json({"timelines": count})
     else:
-        click.echo(f"{output.counted(count, 'timeline')} and the search index made again")
+        say(f"{output.counted(count, 'timeline')} and the search index made again")

@@ -11,14 +11,17 @@ import click
 
 from turnlog import projections
 from turnlog.store import Rewind, Store, TurnlogError
+from turnlog.store.characters import escaped_json
 
 from ..formats import chatcli, openai
 from ..formats import log as events_format
 from ..formats.document import BrokenFile, encoded
 from ..formats.transfers import DEFAULT, TransferTools
 from ..importing import FORMATS, Diverged, Imported, OnDivergence, import_file
-from . import common, output
+from . import common
 from .common import main
+from .files import write_file
+from .printing import print_data, print_json, progress, say
 
 
 @main.command("import")
@@ -59,7 +62,7 @@ def import_(
     for file in files:
         try:
             data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-            with common.progress(f"import {file}", as_json) as progress:
+            with progress(f"import {file}", as_json) as done:
                 imported += import_file(
                     store,
                     "standard input" if file == "-" else file,
@@ -69,19 +72,19 @@ def import_(
                     conversation=conversation,
                     diverged=diverged,
                     tools=tools,
-                    progress=progress,
+                    progress=done,
                 )
         except (TurnlogError, OSError) as error:
             failed += 1
             hint = "; --diverged rewind goes on from the last agreement" if isinstance(error, Diverged) else ""
             where = "" if isinstance(error, BrokenFile | Diverged | OSError) else f"{file}: "
-            click.echo(f"Error: {output.safe(where)}{common.told(error)}{hint}", err=True)
+            say(f"Error: {where}{common.told(error)}{hint}", err=True)
     if as_json:
-        output.print_json(imported)
+        print_json(imported)
     else:
         for each in imported:
             rewound = "" if each.rewound_to is None else f", after a rewind to {each.rewound_to}"
-            click.echo(f"{output.safe(each.conversation)}: {each.added} added, {each.present} there already{rewound}")
+            say(f"{each.conversation}: {each.added} added, {each.present} there already{rewound}")
     if failed:
         sys.exit(1)
 
@@ -97,10 +100,10 @@ def rewind(store: Store, conversation: str, version: int, scope: str | None, as_
     store.stream(conversation)
     receipt = store.append(conversation, [Rewind(to=version, scope=scope)])
     if as_json:
-        output.print_json(receipt)
+        print_json(receipt)
     else:
         where = "in every scope" if scope is None else f"in {scope}"
-        click.echo(f"rewound to {version} {where}, by version {receipt.last}")
+        say(f"rewound to {version} {where}, by version {receipt.last}")
 
 
 @main.command()
@@ -118,9 +121,9 @@ def rename(store: Store, conversation: str, name: str | None, drop: bool, erase:
     store.rename(identity, name, erase=erase)
     stream = store.stream(identity)
     if as_json:
-        output.print_json({"conversation": stream.name, "uuid": stream.uuid})
+        print_json({"conversation": stream.name, "uuid": stream.uuid})
     else:
-        click.echo(f"{stream.uuid} is {'without a name' if stream.name is None else output.safe(stream.name)}")
+        say(f"{stream.uuid} is {'without a name' if stream.name is None else stream.name}")
     if erase:
         common.tell_erasure_due(store)
 
@@ -131,13 +134,13 @@ def rename(store: Store, conversation: str, name: str | None, drop: bool, erase:
 @common.reading
 def backup(store: Store, file: str, as_json: bool) -> None:
     """Copy the live store to a new FILE."""
-    with common.progress("backup", as_json) as progress:
-        store.backup(file, lambda left, total: progress(total - left, total))
+    with progress("backup", as_json) as done:
+        store.backup(file, lambda left, total: done(total - left, total))
     size = Path(file).stat().st_size
     if as_json:
-        output.print_json({"file": file, "bytes": size})
+        print_json({"file": file, "bytes": size})
     else:
-        click.echo(f"{file}: {size:,} bytes")
+        say(f"{file}: {size:,} bytes")
 
 
 @main.command()
@@ -171,11 +174,10 @@ def export(
             document = chatcli.write(lambda each: projections.timeline(store, conversation, each).held(at), description)
         lines = iter([encoded(document)])
     if target is None:
-        for line in lines:
-            sys.stdout.write(line + "\n")
+        print_data(lines, escaped_json)
         return
-    count = common.write_file(store, target, lines)
+    count = write_file(store, target, lines)
     if as_json:
-        output.print_json({"conversation": label, "format": format_, "file": target, "lines": count})
+        print_json({"conversation": label, "format": format_, "file": target, "lines": count})
     else:
-        click.echo(f"{target}: {count} lines")
+        say(f"{target}: {count} lines")
