@@ -65,7 +65,7 @@ def checkpoint(store: Store, target: str | None, key_file: str | None, as_json: 
         print_json({"file": target, "conversations": len(taken.conversations), "root": taken.root})
     else:
         held = output.counted(len(taken.conversations), "conversation")
-        say(f"{target}: {held}, root {taken.root}")
+        say(f"{target}: {held}, root {taken.root}", err=not Path(target).is_file())
 
 
 @main.command()

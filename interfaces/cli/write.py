@@ -180,4 +180,5 @@ def export(
     if as_json:
         print_json({"conversation": label, "format": format_, "file": target, "lines": count})
     else:
-        say(f"{target}: {count} lines")
+        # What was written to standard output is for a program to read.
+        say(f"{target}: {count} lines", err=not Path(target).is_file())
